@@ -1,5 +1,6 @@
 // The simulator: options of launches, reports, and the sources that findings point into.
 #include <algorithm>
+#include <mutex>
 
 #include "base/error.h"
 #include "bindings/array_object.h"
@@ -8,6 +9,7 @@
 #include "bindings/made_resources.h"
 #include "core/driver.h"
 #include "core/sim_driver.h"
+#include "jit/host_module.h"
 #include "jit/program.h"
 #include "jit/sources.h"
 
@@ -32,7 +34,12 @@ py::dict sim_info() {
 
 py::dict get_options() {
   cu::SimOptions o{};
-  sim_driver().sim.gpkSimGetOptions(&o);
+  const SimDriver& sim = sim_driver();
+  {
+    const WithoutGil unlocked;
+    const std::lock_guard lock(jit::host_launch_mutex());  // a launch changes them until its end
+    sim.sim.gpkSimGetOptions(&o);
+  }
   py::dict d;
   d["check"] = o.check != 0;
   d["races"] = o.check_races != 0;
@@ -57,7 +64,10 @@ void set_options(bool check, bool races, bool counts, bool record, bool log, uns
                                .trace_steps = trace_steps,
                                .trace_block = {trace_block[0], trace_block[1], trace_block[2]},
                                .trace_warp = trace_warp};
-  sim_driver().sim.gpkSimSetOptions(&options);
+  const SimDriver& sim = sim_driver();
+  const WithoutGil unlocked;  // a launch may be running
+  const std::lock_guard lock(jit::host_launch_mutex());
+  sim.sim.gpkSimSetOptions(&options);
 }
 
 std::string take_report() { return sim_driver().sim.gpkSimTakeReport(); }
@@ -78,15 +88,13 @@ py::list living(const py::list& kept) {
   return found;
 }
 
-// The text of a file that a finding names: a built-in kernel's, or that of the program built last
-// under this name.
-py::object find_source(const std::string& file) {
+// The text of a file that a finding names: that of the program, or a built-in kernel's.
+py::object find_source(const std::string& file, std::uint64_t module) {
+  if (const std::string built = jit::Program::built_source(file, module); !built.empty())
+    return py::str(built);
   for (const jit::EmbeddedSource& embedded : jit::embedded_sources())
     if (embedded.name == file) return py::str(std::string(embedded.text));
-  py::object found = py::none();
-  for (const auto& program : jit::Program::all())
-    if (program->request().name == file) found = py::str(program->request().source);
-  return found;
+  return py::none();
 }
 
 }  // namespace
@@ -105,7 +113,8 @@ void bind_sim(py::module_& m) {
         "Notes arrays, pinned memory, streams, events, graphs and modules that Python code makes.");
   m.def("sim_living", living, py::arg("kept"),
         "(kind, bytes) of what was made since sim_record_made(True) and lives, but for arrays.");
-  m.def("sim_source", find_source, py::arg("file"), "The source that a finding names, or None.");
+  m.def("sim_source", find_source, py::arg("file"), py::arg("module"),
+        "The source that a finding of a launch names, or None.");
 }
 
 }  // namespace gpk::bind

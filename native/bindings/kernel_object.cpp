@@ -160,7 +160,13 @@ PyObject* allocate_kernel(PyTypeObject* type, std::shared_ptr<KernelState> state
 std::optional<std::vector<std::string>> strings_from_python(PyObject* list, const char* argument) {
   if (list == Py_None) return std::nullopt;
   try {
-    if (!PyUnicode_Check(list)) return py::handle(list).cast<std::vector<std::string>>();
+    if (!PyUnicode_Check(list)) {
+      auto strings = py::handle(list).cast<std::vector<std::string>>();
+      for (const std::string& one : strings)
+        if (one.find('\0') != std::string::npos)
+          throw InvalidArgument(cat("jit: ", argument, " has a NUL character"));
+      return strings;
+    }
   } catch (const py::cast_error&) {  // not strings; reported below
   }
   throw InvalidArgument(

@@ -10,12 +10,6 @@
 namespace gpk::jit {
 namespace {
 
-// One launch at a time: the ranges of one must not be visible to another.
-std::mutex& launch_mutex() {
-  static auto* mutex = new std::mutex;
-  return *mutex;
-}
-
 // The simulated driver, with device 0's context current on this thread.
 const SimDriver& entered_driver() {
   const SimDriver& sim = sim_driver();
@@ -90,6 +84,11 @@ cu::Result submit(const cu::DriverApi& api, cu::Function function, const LaunchC
 
 }  // namespace
 
+std::mutex& host_launch_mutex() {
+  static auto* mutex = new std::mutex;
+  return *mutex;
+}
+
 int host_sm() {
   const cu::DriverApi& api = sim_driver().driver;
   int major = 0;
@@ -102,6 +101,7 @@ int host_sm() {
 HostKernel::HostKernel(std::shared_ptr<HostModule> module, cu::Function function, std::string name)
     : module_(std::move(module)), function_(function), name_(std::move(name)) {
   const cu::DriverApi& api = entered_driver().driver;
+  const std::lock_guard lock(host_launch_mutex());
   const auto attribute = [&](int id) {
     int value = 0;
     api.cuFuncGetAttribute(&value, id, function_);
@@ -116,6 +116,7 @@ HostKernel::HostKernel(std::shared_ptr<HostModule> module, cu::Function function
 
 std::vector<KernelParamInfo> HostKernel::params(std::size_t count) const {
   const cu::DriverApi& api = entered_driver().driver;
+  const std::lock_guard lock(host_launch_mutex());
   std::vector<KernelParamInfo> found;
   for (std::size_t index = 0; index < count; ++index) {
     KernelParamInfo info;
@@ -128,8 +129,9 @@ std::vector<KernelParamInfo> HostKernel::params(std::size_t count) const {
 int HostKernel::suggested_block_size(std::size_t dynamic_shared_bytes) const {
   int grid = 0;
   int block = 0;
-  entered_driver().driver.cuOccupancyMaxPotentialBlockSize(&grid, &block, function_, nullptr,
-                                                           dynamic_shared_bytes, 0);
+  const cu::DriverApi& api = entered_driver().driver;
+  const std::lock_guard lock(host_launch_mutex());
+  api.cuOccupancyMaxPotentialBlockSize(&grid, &block, function_, nullptr, dynamic_shared_bytes, 0);
   return block;
 }
 
@@ -137,7 +139,7 @@ void HostKernel::run(const LaunchConfig& config, std::span<const HostRange> rang
                      void** params) const {
   const SimDriver& sim = entered_driver();
   const cu::DriverApi& api = sim.driver;
-  const std::lock_guard lock(launch_mutex());
+  const std::lock_guard lock(host_launch_mutex());
   if (config.shared_bytes > 0 &&
       api.cuFuncSetAttribute(function_, cu::kFuncMaxDynamicSharedBytes,
                              static_cast<int>(config.shared_bytes)) != cu::kSuccess)
@@ -179,6 +181,7 @@ std::shared_ptr<HostModule> HostModule::load(const std::string& ptx, const std::
   int options[] = {cu::kJitErrorLog, cu::kJitErrorLogBytes};
   void* values[] = {log.data(), reinterpret_cast<void*>(log.size())};
   cu::Module handle = nullptr;
+  const std::lock_guard lock(host_launch_mutex());
   const cu::Result result = sim.driver.cuModuleLoadDataEx(&handle, ptx.c_str(), 2, options, values);
   if (result != cu::kSuccess) {
     log.resize(std::min(log.find('\0'), log.size()));
@@ -190,7 +193,7 @@ std::shared_ptr<HostModule> HostModule::load(const std::string& ptx, const std::
 
 HostModule::~HostModule() {
   try {
-    const std::lock_guard lock(launch_mutex());
+    const std::lock_guard lock(host_launch_mutex());
     entered_driver().driver.cuModuleUnload(handle_);
   } catch (...) {  // a thread without a context: the module stays
   }
@@ -199,15 +202,19 @@ HostModule::~HostModule() {
 std::shared_ptr<HostKernel> HostModule::kernel(const std::string& symbol,
                                                const std::string& display_name) {
   cu::Function function = nullptr;
-  if (entered_driver().driver.cuModuleGetFunction(&function, handle_, symbol.c_str()) !=
-      cu::kSuccess)
-    throw NvrtcError(cat("jit: ", name_, " has no kernel '", display_name, "'"),
-                     NvrtcCode::kFunctionNotFound);
+  const cu::DriverApi& api = entered_driver().driver;
+  {
+    const std::lock_guard lock(host_launch_mutex());
+    if (api.cuModuleGetFunction(&function, handle_, symbol.c_str()) != cu::kSuccess)
+      throw NvrtcError(cat("jit: ", name_, " has no kernel '", display_name, "'"),
+                       NvrtcCode::kFunctionNotFound);
+  }
   return std::make_shared<HostKernel>(shared_from_this(), function, display_name);
 }
 
 Module::Global HostModule::global(const std::string& symbol, const std::string& display_name) {
   Module::Global global;
+  const std::lock_guard lock(host_launch_mutex());
   if (entered_driver().driver.cuModuleGetGlobal(&global.ptr, &global.bytes, handle_,
                                                 symbol.c_str()) != cu::kSuccess)
     throw NvrtcError(

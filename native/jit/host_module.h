@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,6 +28,10 @@ struct HostRange {
 int host_sm();
 
 class HostModule;
+
+// Held by a launch on host arrays to its end: until then its ranges and options are the
+// simulator's, and its fault is the context's. So it is by all else that asks the simulator.
+std::mutex& host_launch_mutex();
 
 class HostKernel {
  public:

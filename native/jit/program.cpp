@@ -1,11 +1,13 @@
 #include "jit/program.h"
 
+#include <deque>
 #include <map>
 #include <mutex>
 
 #include "base/error.h"
 #include "base/per_process.h"
 #include "base/text.h"
+#include "base/text_id.h"
 #include "core/context.h"
 #include "core/driver.h"
 #include "core/interrupt.h"
@@ -117,6 +119,48 @@ Program::BuildCounts Program::counts() {
   return table().counts;
 }
 
+namespace {
+
+// Sources of programs for the simulator, newest last: findings quote them.
+struct BuiltSources {
+  static constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
+  struct One {
+    std::string name;
+    std::uint64_t ptx_id;
+    std::string source;
+  };
+  std::mutex mutex;
+  std::deque<One> all;
+  std::size_t bytes = 0;
+
+  void add(const std::string& name, std::uint64_t ptx_id, const std::string& source) {
+    const std::lock_guard lock(mutex);
+    for (const One& one : all)
+      if (one.ptx_id == ptx_id && one.name == name && one.source == source) return;
+    all.push_back({name, ptx_id, source});
+    bytes += source.size();
+    while (bytes > kMaxBytes && all.size() > 1) {
+      bytes -= all.front().source.size();
+      all.pop_front();
+    }
+  }
+};
+
+BuiltSources& built_sources() {
+  static auto* instance = new BuiltSources;  // programs are built until the process ends
+  return *instance;
+}
+
+}  // namespace
+
+std::string Program::built_source(const std::string& name, std::uint64_t ptx_id) {
+  BuiltSources& built = built_sources();
+  const std::lock_guard lock(built.mutex);
+  for (const auto& one : built.all)
+    if (one.ptx_id == ptx_id && one.name == name) return one.source;
+  return {};
+}
+
 Program::Program(CompileRequest request, Device device)
     : request_(std::move(request)), device_(device) {
   CompileRequest compiled = request_;
@@ -132,6 +176,7 @@ Program::Program(CompileRequest request, Device device)
     return;
   }
   compiled_ = true;
+  if (simulated) built_sources().add(request_.name, text_id(image_.bytes), request_.source);
   if (device.is_cuda()) module_ = load(Context::get(device.index), image_.bytes, request_.name);
 }
 

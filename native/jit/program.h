@@ -38,6 +38,10 @@ class Program {
   // On either device.
   Module::Global global(const std::string& name);
 
+  // The source of a program for the simulator that was built lately, also where it is gone: the
+  // one of that name and with that text_id() of its PTX. Empty: none.
+  static std::string built_source(const std::string& name, std::uint64_t ptx_id);
+
   // Compiled on demand; throws NvrtcError without NVRTC.
   [[nodiscard]] std::string ptx() const;
 

@@ -1,5 +1,6 @@
 #include "sim/barriers.h"
 
+#include <algorithm>
 #include <bit>
 #include <memory>
 #include <string>
@@ -86,7 +87,34 @@ void complete_cluster_barrier(Cluster& cluster) {
   }
 }
 
+// Once all live warps of the warpgroup wait.
+void complete_warpgroup_wait(Block& block, std::size_t first) {
+  const std::size_t last = std::min(first + kWarpgroupWarps, block.warps.size());
+  const auto waits = [](const Split& split) { return split.state == Split::State::kWarpgroup; };
+  for (std::size_t i = first; i < last; ++i) {
+    const Warp& warp = *block.warps[i];
+    if (warp.live != 0 && std::none_of(warp.splits.begin(), warp.splits.end(), waits)) return;
+  }
+  for (std::size_t i = first; i < last; ++i)
+    for (Split& split : block.warps[i]->splits)
+      if (waits(split)) {
+        async_wait(split.frame->function->code[split.pc], *block.warps[i], split.mask);
+        split.state = Split::State::kReady;
+        ++split.pc;
+        ++block.cluster->events;
+      }
+}
+
+std::size_t warpgroup_of(const Warp& warp) {
+  return warp.index / kWarpgroupWarps * kWarpgroupWarps;
+}
+
 }  // namespace
+
+void warpgroup_wait(const Op&, Warp& warp, std::uint32_t) {
+  park(warp, Split::State::kWarpgroup);
+  complete_warpgroup_wait(*warp.block, warpgroup_of(warp));
+}
 
 void complete_barriers_after_exit(Warp& warp) {
   Block& block = *warp.block;
@@ -94,6 +122,7 @@ void complete_barriers_after_exit(Warp& warp) {
     if (!block.barriers[id].arrived.empty()) complete_if_all_arrived(block, id);
   if (block.cluster->blocks.size() > 1 || warp.cluster_arrived != 0)
     complete_cluster_barrier(*block.cluster);
+  complete_warpgroup_wait(block, warpgroup_of(warp));
   // Lanes that wait at a warp-wide operation look again at who is left.
   for (Split& split : warp.splits)
     if (split.state == Split::State::kWarpSync) split.state = Split::State::kReady;

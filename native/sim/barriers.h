@@ -15,6 +15,9 @@ void cluster_wait(const Op& op, Warp& warp, std::uint32_t mask);
 // in op.imm for all at once.
 void warp_sync(const Op& op, Warp& warp, std::uint32_t mask);
 
+// wgmma.wait_group, as async_wait. A group is done once all warps of the warpgroup have issued it.
+void warpgroup_wait(const Op& op, Warp& warp, std::uint32_t mask);
+
 // Lanes of the warp have exited; barriers no longer wait for them.
 void complete_barriers_after_exit(Warp& warp);
 

@@ -112,12 +112,13 @@ std::string waiting_text(const Cluster& cluster) {
         // A loop around try_wait: the wait that failed is not far.
         const bool on_mbarrier =
             split.state == Split::State::kReady && warp->spin == kSpinMbarrier && warp->waits_at;
-        const std::string what = on_mbarrier ? mbarrier_waiting_text(*warp)
-                                 : split.state == Split::State::kBarrier ? "waits at barrier "
-                                 : split.state == Split::State::kCluster
-                                     ? "waits at the cluster barrier"
-                                 : split.state == Split::State::kWarpSync ? "waits for other lanes"
-                                                                          : "polls";
+        const std::string what =
+            on_mbarrier                               ? mbarrier_waiting_text(*warp)
+            : split.state == Split::State::kBarrier   ? "waits at barrier "
+            : split.state == Split::State::kCluster   ? "waits at the cluster barrier"
+            : split.state == Split::State::kWarpgroup ? "waits for its warpgroup"
+            : split.state == Split::State::kWarpSync  ? "waits for other lanes"
+                                                      : "polls";
         text += "; block " + std::to_string(block->index.x) + " warp " +
                 std::to_string(warp->index) + " lanes " + hex(split.mask) + " " + what;
         if (split.state == Split::State::kBarrier) text += std::to_string(split.barrier);

@@ -3,6 +3,7 @@
 
 #include "sim/async_copy.h"
 #include "sim/atomics.h"
+#include "sim/barriers.h"
 #include "sim/control.h"
 #include "sim/lower.h"
 #include "sim/machine.h"
@@ -97,7 +98,8 @@ void Lowering::lower_wait(AsyncGroup group) {
   no_more_modifiers();
   expect_operands(0, 1);  // wait_all has none
   const std::uint64_t left = operands() == 0 ? ~std::uint64_t{0} : immediate(operand(0));
-  Op& op = emit(async_wait);
+  Op& op = emit(group == AsyncGroup::kWgmma ? warpgroup_wait : async_wait);
+  op.control = group == AsyncGroup::kWgmma;
   op.mode = static_cast<std::uint8_t>(group);
   op.mode2 = reads ? 1 : 0;
   op.imm = left;

@@ -64,7 +64,7 @@ struct Join {
 };
 
 struct Split {
-  enum class State : std::uint8_t { kReady, kBarrier, kCluster, kWarpSync };
+  enum class State : std::uint8_t { kReady, kBarrier, kCluster, kWarpSync, kWarpgroup };
   Frame* frame = nullptr;
   Join* join = nullptr;
   std::uint32_t pc = 0, mask = 0;
@@ -72,6 +72,8 @@ struct Split {
   std::uint8_t barrier = 0;     // kBarrier
   std::uint32_t sync_mask = 0;  // kWarpSync
 };
+
+inline constexpr unsigned kWarpgroupWarps = 4;
 
 enum Spin : std::uint8_t { kNoSpin, kSpinMbarrier, kSpinMemory };
 

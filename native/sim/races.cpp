@@ -1,5 +1,6 @@
 #include "sim/races.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "sim/memory.h"
@@ -27,10 +28,24 @@ bool settle(const Races& races, Stamp& stamp) {
   return true;
 }
 
+// Whether any warp of a warpgroup has waited for its wgmma before.
+bool knows_wait(const WarpClock& clock, const AsyncOp& op) {
+  for (unsigned i = 0; i < kWarpgroupWarps; ++i) {
+    const Agent agent = op.first + i;
+    if (op.waited[i] != 0 && (agent == clock.agent || clock.knows.now.at(agent) >= op.waited[i]))
+      return true;
+  }
+  return false;
+}
+
 // Whether what is remembered happened before the access.
 bool before(const Access& access, Stamp stamp) {
   if (stamp.agent == 0) return true;
-  if (!settle(*access.warp.grid->races, stamp)) return false;
+  const Races& races = *access.warp.grid->races;
+  if ((stamp.agent & kPending) != 0)
+    if (const AsyncOp& op = races.asyncs[stamp.agent & ~kPending]; op.kind == AsyncKind::kWgmma)
+      return knows_wait(*access.warp.clock, op);
+  if (!settle(races, stamp)) return false;
   const WarpClock& clock = *access.warp.clock;
   if (stamp.agent == clock.agent)
     return stamp.lane == access.lane || stamp.sync < access.warp.sync_epoch;
@@ -129,8 +144,9 @@ void touch(const Access& access, ShadowCell& cell, bool same_value, Found& found
   const Stamp& last = cell.write;
   if (last.agent != 0 && !harmless && !(last.strong != 0 && access.strong)) {
     const Conflict first = after_write(access, last);
-    const bool known = !access.write && cell.again.agent != 0 &&
-                       after_write(access, cell.again) == Conflict::kNone;
+    const bool known = !access.write && std::ranges::any_of(cell.again, [&](const Stamp& same) {
+      return same.agent != 0 && after_write(access, same) == Conflict::kNone;
+    });
     if (first != Conflict::kNone && !known) note(first, last);
   }
   if (!access.write) return remember_read(access, cell);
@@ -141,11 +157,12 @@ void touch(const Access& access, ShadowCell& cell, bool same_value, Found& found
       reader = Stamp{};
     }
   if (harmless && last.agent != 0 && !before(access, last)) {
-    cell.again = access.stamp;
+    Stamp& first = cell.again[0];
+    (before(access, first) ? first : cell.again[1]) = access.stamp;
     return;
   }
   cell.write = access.stamp;
-  cell.again = Stamp{};
+  cell.again = {};
 }
 
 void fill_stamp(Access& access) {

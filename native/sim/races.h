@@ -22,6 +22,9 @@ struct AsyncOp {
   std::uint32_t done = 0;  // 0: not yet
   std::uint32_t sync = 0;
   AsyncKind kind{};
+  // kWgmma: of the warpgroup's warps, from agent `first` on, the clocks of their waits.
+  Agent first = 0;
+  std::array<std::uint32_t, kWarpgroupWarps> waited{};
 };
 
 struct PendingOp {
@@ -72,7 +75,8 @@ struct BlockOrder {
     const Op* op;
     unsigned lane;
   };
-  std::unordered_map<Agent, Remote> remote;  // last accesses by other blocks
+  std::unordered_map<Agent, Remote> remote;                 // last accesses by other blocks
+  std::unordered_map<std::uint64_t, std::uint32_t> wgmmas;  // of a warpgroup's group: in asyncs
 };
 
 // Of a grid.

@@ -26,7 +26,8 @@ inline constexpr Agent kPending = 1u << 31;
 
 struct ShadowCell {
   Stamp write;
-  Stamp again;  // of the same value, not ordered with it: who knows either may read
+  // Of the same value, not ordered with it: who knows any of them may read.
+  std::array<Stamp, 2> again;
   std::array<Stamp, 2> reads;
 };
 
@@ -57,7 +58,7 @@ class ShadowMemory {
 
  private:
   static constexpr std::uint64_t kPageBytes = 1024;
-  static constexpr std::size_t kMaxCells = std::size_t{1} << 23;  // 512 MB; the rest is unwatched
+  static constexpr std::size_t kMaxCells = std::size_t{1} << 23;  // 640 MB; the rest is unwatched
   struct Page {
     unsigned shift = 2;  // bytes of a cell, as a power of two
     std::vector<ShadowCell> cells;

@@ -128,12 +128,21 @@ AsyncGroup group_of(AsyncKind kind) {
 Stamp async_stamp(const Access& access, AsyncKind kind) {
   WarpClock& clock = *access.warp.clock;
   auto& asyncs = access.warp.grid->races->asyncs;
-  const auto id = static_cast<std::uint32_t>(asyncs.size());
-  AsyncOp op;
-  op.agent = clock.agent;
-  op.kind = kind;
-  asyncs.push_back(op);
   const auto group = static_cast<std::size_t>(group_of(kind));
+  auto id = static_cast<std::uint32_t>(asyncs.size());
+  const unsigned in_warpgroup = access.warp.index % kWarpgroupWarps;
+  if (kind == AsyncKind::kWgmma) {  // one for all warps of the warpgroup
+    const std::uint64_t key =
+        std::uint64_t{access.warp.index / kWarpgroupWarps} << 32 | clock.commits[group][0];
+    id = access.warp.block->order->wgmmas.try_emplace(key, id).first->second;
+  }
+  if (id == asyncs.size()) {
+    AsyncOp op;
+    op.agent = clock.agent;
+    op.kind = kind;
+    op.first = clock.agent - in_warpgroup;
+    asyncs.push_back(op);
+  }
   clock.pending.push_back(
       {id, kind, static_cast<std::uint8_t>(access.lane), clock.commits[group][access.lane]});
   Stamp stamp;
@@ -161,6 +170,8 @@ void async_wait(const Op& op, Warp& warp, std::uint32_t mask) {
     if (op.mode2 != 0 && one.kind == AsyncKind::kBulkWrite) return false;
     AsyncOp& state = warp.grid->races->asyncs[one.id];
     state.done = clock.clock;
+    state.agent = clock.agent;
+    state.waited[warp.index % kWarpgroupWarps] = clock.clock;
     state.sync = waited == AsyncGroup::kWgmma ? 0 : warp.sync_epoch;
     return true;
   });

@@ -3663,8 +3663,8 @@ def sim_set_options(
 ) -> None:
     """Options of later launches in the simulator."""
 
-def sim_source(file: str) -> str | None:
-    """The source that a finding names, or None."""
+def sim_source(file: str, module: SupportsIndex) -> str | None:
+    """The source that a finding of a launch names, or None."""
 
 def sim_take_report() -> str:
     """Recorded launches since the last call, as JSON."""

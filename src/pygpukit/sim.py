@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 Dim3 = tuple[int, int, int]
+Sources = dict[tuple[str, int], list[str]]  # lines of a file, by its name and the module
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ class Launch:
     findings: list[Finding]
     lines: list[LineProfile]
     trace: dict[str, Any] | None = None  # of step()
+    module: int = 0  # its PTX, by which sources of one name are told apart
 
 
 @dataclass(frozen=True)
@@ -137,9 +139,10 @@ class Report:
 
     def _shown(self) -> Iterator[str]:
         """The first finding of each kind on each line, and how many more there are."""
-        groups: dict[tuple[str, str, str], list[Finding]] = {}
+        groups: dict[tuple[str, ...], list[Finding]] = {}
         for finding in self.findings:
-            groups.setdefault((finding.kernel, finding.place, finding.kind), []).append(finding)
+            key = (finding.kernel, finding.place, finding.kind, finding.source)
+            groups.setdefault(key, []).append(finding)
         for group in groups.values():
             yield str(group[0])
             if len(group) > 1:
@@ -155,10 +158,10 @@ class Profile:
 
     @property
     def lines(self) -> list[LineProfile]:
-        sums: dict[tuple[str, int], list[LineProfile]] = {}
+        sums: dict[tuple[str, int, int], list[LineProfile]] = {}
         for launch in self.launches:
             for line in launch.lines:
-                sums.setdefault((line.file, line.line), []).append(line)
+                sums.setdefault((line.file, launch.module, line.line), []).append(line)
         return sorted((_sum(lines) for lines in sums.values()), key=lambda line: -line.warp_ops)
 
     def __str__(self) -> str:
@@ -303,7 +306,7 @@ def step(
     assert first.trace is not None
     if not first.trace["complete"]:
         raise InvalidValueError(f"step: the warp did more than max_steps={max_steps} instructions")
-    walk = Walk(_steps(first.trace), first.findings)
+    walk = Walk(_steps(first.trace, first.module), first.findings)
     if until is not None:
         position = next((i for i, s in enumerate(walk.steps) if s.line == until), len(walk))
         for _ in range(position):
@@ -323,15 +326,15 @@ _REGISTER_TYPES = {
 }
 
 
-def _steps(trace: dict[str, Any]) -> list[Step]:
-    sources: dict[str, list[str]] = {}
+def _steps(trace: dict[str, Any], module: int) -> list[Step]:
+    sources: Sources = {}
     found = []
     for number, mask, text in trace["steps"]:
         at = trace["instructions"][number]
         values = bytes.fromhex(text)
         found.append(
             Step(
-                *(at["file"], at["line"], _source_line(at["file"], at["line"], sources)),
+                *(at["file"], at["line"], _source_line(at["file"], module, at["line"], sources)),
                 *(at["text"], at["ptx_line"], _bits(mask)),
                 _registers(at["registers"], values),
             )
@@ -385,7 +388,7 @@ def recording(
         with recorded(Recording(rows, check, races, counts, seed, trace or {})), simulated():
             yield  # simulated: fused functions, which are NumPy's work on the CPU otherwise
     finally:
-        sources: dict[str, list[str]] = {}
+        sources: Sources = {}
         launches.extend(_launch(row, sources) for row in rows)
 
 
@@ -432,20 +435,24 @@ def _require_simulator() -> None:
         )
 
 
-def _launch(row: dict[str, Any], sources: dict[str, list[str]]) -> Launch:
+def _launch(row: dict[str, Any], sources: Sources) -> Launch:
+    def source(file: str, line: int) -> str:
+        return _source_line(file, row["module"], line, sources)
+
     return Launch(
         row["kernel"],
         _dim3(row["grid"]),
         _dim3(row["block"]),
         row["ok"],
         row["lane_ops"],
-        [_finding(item, sources) for item in row["findings"]],
-        _lines(row["counts"], sources),
+        [_finding(item, source) for item in row["findings"]],
+        _lines(row["counts"], source),
         row.get("trace"),
+        row["module"],
     )
 
 
-def _finding(item: dict[str, Any], sources: dict[str, list[str]]) -> Finding:
+def _finding(item: dict[str, Any], source: Callable[[str, int], str]) -> Finding:
     return Finding(
         item["kind"],
         item["kernel"],
@@ -453,19 +460,25 @@ def _finding(item: dict[str, Any], sources: dict[str, list[str]]) -> Finding:
         _dim3(item["thread"]),
         item["file"],
         item["line"],
-        _source_line(item["file"], item["line"], sources),
+        source(item["file"], item["line"]),
         item["text"],
         item["ptx_line"],
     )
 
 
-def _lines(counts: list[dict[str, Any]], sources: dict[str, list[str]]) -> list[LineProfile]:
+def _lines(counts: list[dict[str, Any]], source: Callable[[str, int], str]) -> list[LineProfile]:
     """Counts come by PTX line; a source line has several."""
     by_line: dict[tuple[str, int], list[LineProfile]] = {}
     for c in counts:
-        source = _source_line(c["file"], c["line"], sources)
         line = LineProfile(
-            *(c["file"], c["line"], source, c["warp_ops"], c["lane_ops"], c["sectors"]),
+            *(
+                c["file"],
+                c["line"],
+                source(c["file"], c["line"]),
+                c["warp_ops"],
+                c["lane_ops"],
+                c["sectors"],
+            ),
             *(c["ideal_sectors"], c["bank_conflicts"]),
         )
         by_line.setdefault((line.file, line.line), []).append(line)
@@ -484,12 +497,12 @@ def _sum(lines: list[LineProfile]) -> LineProfile:
     )
 
 
-def _source_line(file: str, line: int, sources: dict[str, list[str]]) -> str:
+def _source_line(file: str, module: int, line: int, sources: Sources) -> str:
     if line <= 0:
         return ""
-    if file not in sources:
-        sources[file] = (_native.sim_source(file) or "").splitlines()
-    lines = sources[file]
+    if (file, module) not in sources:
+        sources[file, module] = (_native.sim_source(file, module) or "").splitlines()
+    lines = sources[file, module]
     return lines[line - 1] if line <= len(lines) else ""
 
 

@@ -68,6 +68,7 @@ class Store {
 struct LoadedModule {
   int device = 0;
   std::shared_ptr<const sim::Module> program;
+  std::uint64_t text_id = 0;  // of its PTX, by which a report names it
   std::vector<std::uint64_t> global_addresses;
 };
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/text.h"
+#include "base/text_id.h"
 #include "sim/driver/machine.h"
 
 namespace gpk::sim::driver {
@@ -84,6 +85,7 @@ Result cuModuleLoadDataEx(Module* module, const void* image, unsigned num_option
   made->device = device;
   try {  // without the lock: streams go on
     made->program = sim::Module::parse(static_cast<const char*>(image), sm);
+    made->text_id = text_id(static_cast<const char*>(image));
   } catch (const PtxError& error) {
     write_log(error.what(), num_options, options, values);
     return kInvalidPtx;

@@ -11,11 +11,12 @@
 namespace gpk::sim::driver {
 namespace {
 
-constexpr std::size_t kMaxLaunches = 4096;  // kept between two reports
+constexpr std::size_t kMaxLaunches = 4096;  // kept between two reports, and as many with findings
 
 struct Kept {
   std::string json;
-  std::size_t num_launches = 0;
+  std::size_t num_clean = 0;
+  std::size_t num_faulty = 0;
 };
 
 Kept& kept() {
@@ -116,9 +117,12 @@ void record_launch(const KernelLaunch& launch, const LaunchResult& result,
   if (options.log != 0)
     for (const Finding& finding : result.findings)
       std::fprintf(stderr, "pygpukit: sim: %s\n", to_string(finding).c_str());
-  if (options.record == 0 || kept().num_launches >= kMaxLaunches) return;
-  if (kept().num_launches++ > 0) kept().json += ',';
+  std::size_t& num_alike = result.findings.empty() ? kept().num_clean : kept().num_faulty;
+  if (options.record == 0 || num_alike >= kMaxLaunches) return;
+  ++num_alike;
+  if (!kept().json.empty()) kept().json += ',';
   kept().json += cat("{\"kernel\":", json_string(readable(launch.kernel->name())),
+                     ",\"module\":", launch.module->text_id,
                      ",\"grid\":", list(launch.shape.grid), ",\"block\":", list(launch.shape.block),
                      ",\"ok\":", result.ok, ",\"lane_ops\":", result.lane_ops,
                      ",\"findings\":", array_of(result.findings),
