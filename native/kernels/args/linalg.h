@@ -95,7 +95,7 @@ struct SwapRowsArgs {
   int count;
   int first;     // row of the whole matrix that is row 0 of a
   int backward;  // the last swap first
-  int unused;
+  int rows;      // pivots that are none of them swap nothing
 };
 static_assert(sizeof(SwapRowsArgs) == 72 && __is_trivially_copyable(SwapRowsArgs));
 

@@ -31,7 +31,10 @@ __global__ __launch_bounds__(kLinalgThreads) void swap_rows(
     const int begin = (args.backward != 0 ? chunks - 1 - c : c) * kSwapRows;
     const int count = min(args.count - begin, kSwapRows);
     __syncthreads();  // what the chunk before read
-    for (int i = thread; i < count; i += kLinalgThreads) pivots[i] = all[begin + i] - args.first;
+    for (int i = thread; i < count; i += kLinalgThreads) {
+      const int pivot = all[begin + i] - args.first;
+      pivots[i] = pivot >= 0 && pivot < args.rows ? pivot : begin + i;
+    }
     __syncthreads();
     for (int at = thread; at < 2 * count; at += kLinalgThreads) {
       const int row = at < count ? begin + at : pivots[at - count];

@@ -225,6 +225,7 @@ void swap_rows(const Array& a, const Array& pivots, std::int64_t first, bool bac
   args.count = as_int(pivots.shape()[1], op);
   args.first = as_int(first, op);
   args.backward = backward ? 1 : 0;
+  args.rows = as_int(rows(a), op);
   launch(find(LinalgKernel::kSwapRows, a),
          blocks(a.shape()[0] * ceil_div(cols(a), kernels::kSwapLineBytes / itemsize(a.dtype())),
                 kLinalgThreads, 0, op),

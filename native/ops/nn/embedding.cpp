@@ -70,7 +70,11 @@ void check_positions(const Array& table, const Array& ids, const EmbeddingOption
   if (rows.ndim() != 2 || rows.shape()[1] != table.shape()[1])
     throw InvalidArgument(cat(kOp, ": position_table has shape ", to_string(rows.shape()),
                               ", expected (rows, ", table.shape()[1], ") as table"));
-  check_weight(table, rows, rows.shape(), "position_table", kOp);
+  if (rows.dtype() != table.dtype() && rows.dtype() != DType::kFloat32)
+    throw InvalidArgument(InvalidArgument::Kind::kType,
+                          cat(kOp, ": position_table has dtype ", name(rows.dtype()), ", expected ",
+                              name(table.dtype()), " (as table) or float32"));
+  check_device(rows, "position_table", table.device(), "table", kOp);
   if (options.positions) {
     const Array& positions = *options.positions;
     check_index(table, positions, "positions");

@@ -53,8 +53,9 @@ std::optional<Rows> try_rows(const Array& array) {
   const Dims& shape = array.shape();
   const Dims& strides = array.strides();
   const std::int64_t width = shape[last];
+  if (array.size() == 0) return Rows{array, 0, width, width};
   if (width > 1 && strides[last] != 1) return std::nullopt;
-  Rows result{array, width == 0 ? 0 : array.size() / width, width, width};
+  Rows result{array, array.size() / width, width, width};
   std::int64_t expected = -1;  // stride of the next larger axis; -1: any
   for (int axis = last - 1; axis >= 0; --axis) {
     if (shape[axis] == 1) continue;
