@@ -1,6 +1,7 @@
 #include "core/buffer.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/device_memory.h"
 #include "core/graph.h"
@@ -53,10 +54,26 @@ bool Buffer::release_hold() noexcept {
   return true;
 }
 
+namespace {
+
+bool may_have_work(const std::shared_ptr<Stream>& stream) {
+  try {
+    return !stream->retired() || capturing_graph() != nullptr || !stream->query();
+  } catch (...) {  // reported where the work is waited for
+    return true;
+  }
+}
+
+}  // namespace
+
 void Buffer::mark_use_slow(const std::shared_ptr<Stream>& stream) {
   // Captured work runs at replay, on streams the graph marks; the graph keeps the buffer alive.
   if (capture_id_ == 0 && capturing_graph() != nullptr && stream->capturing()) return;
+  std::vector<std::shared_ptr<Stream>> retired;  // destroyed after unlocking
   const std::lock_guard lock(users_mutex_);
+  const auto first = std::stable_partition(users_.begin(), users_.end(), may_have_work);
+  retired.assign(std::make_move_iterator(first), std::make_move_iterator(users_.end()));
+  users_.erase(first, users_.end());
   if (stream != home_ && std::find(users_.begin(), users_.end(), stream) == users_.end())
     users_.push_back(stream);
   last_.store(stream.get(), std::memory_order_relaxed);

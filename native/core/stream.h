@@ -1,6 +1,7 @@
 // Streams and the calling thread's current stream. Every op runs on the current stream.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -70,6 +71,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // Later work on this stream starts after all work submitted to `other` so far.
   void wait(Stream& other);
 
+  // Its owner submits no more work: arrays forget it when it is idle.
+  void retire() noexcept { retired_.store(true); }
+  [[nodiscard]] bool retired() const noexcept { return retired_.load(); }
+
   // True while a graph capture is recording this stream.
   bool capturing();
 
@@ -88,6 +93,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::shared_ptr<void> owner_;
   std::unique_ptr<StreamTenant> tenant_;
   SubmissionGate* gate_ = nullptr;
+  std::atomic<bool> retired_{false};
 };
 
 // The calling thread's current stream on `device`.

@@ -156,6 +156,7 @@ void DevicePartition::close() {
   if (!core_->account) return;
   check_unused();
   core_->release();
+  for (const Slot& slot : slots_) slot.stream->retire();
   slots_.clear();
 }
 

@@ -85,8 +85,9 @@ class DevicePartition {
   // With `divide`, shares of compute that were not given out yet are, as at first use.
   [[nodiscard]] PartitionReport report(bool divide = true);
 
-  // Waits for its work and gives everything back. kState, and nothing changed, while streams are
-  // out or its memory is in use or reserved. Again: nothing.
+  // Waits for its work and gives everything back; its multiprocessors when no array from outside
+  // remembers its streams, that is, has been used on another one since, or is dropped. kState, and
+  // nothing changed, while streams are out or its memory is in use or reserved. Again: nothing.
   void close();
 
  private:

@@ -49,8 +49,9 @@ Array zeroed_counters(Device device, std::int64_t count) {
   const auto fits = [&](const Owned& of) { return of.counters && of.counters->size() >= count; };
   if (last_stream == stream.get() && !last->stream.expired() && fits(*last)) return *last->counters;
   last_stream = nullptr;
+  // The counters hold the stream that they are freed on: nobody else does.
   for (auto it = owned.begin(); it != owned.end();)
-    it = it->second.stream.expired() ? owned.erase(it) : std::next(it);
+    it = it->second.stream.use_count() <= 1 ? owned.erase(it) : std::next(it);
   Owned& found = owned[stream.get()];
   if (!fits(found)) {
     const device::AccountScope nobodys(device);  // they stay when the caller's account is closed

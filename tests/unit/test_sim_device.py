@@ -180,3 +180,40 @@ print("all")
 """
     )
     assert out.split() == ["all"]
+
+
+def test_multiprocessors_of_a_closed_partition_come_back() -> None:
+    """Also where arrays from outside were read in it."""
+    out = run(
+        """
+outside = [gp.ones(4096), gp.ones(4096)]
+for _ in range(4):
+    with gp.scheduler.partition("part", compute=0.75) as part:
+        inside = [x + 1 for x in outside]
+    print(part.report().given_sms)
+    del inside
+    part.close()
+    for x in outside:
+        assert (x + 1).to_numpy()[0] == 2
+""",
+        "sim:sm_90a",
+    )
+    sms = out.split()
+    assert len(sms) == 4
+    assert set(sms) == {sms[0]}
+
+
+def test_hostile_shapes_and_indices() -> None:
+    run(
+        """
+from pygpukit.ops import moe
+for dtype in ("float32", "bfloat16"):  # empty, and not contiguous
+    x = gp.zeros((0, 66), dtype=dtype)[:, ::2]
+    rows, offsets, order = moe.moe_permute(x, gp.zeros((0, 32), dtype="int32"), 2)
+    assert (rows.shape, offsets.to_numpy().tolist(), order.shape) == ((0, 33), [0, 0], (0, 32))
+right = np.arange(10, dtype="f4").reshape(5, 2)
+for pivot in (40, -40):  # no row: swaps nothing, and touches nothing else
+    pivots = gp.asarray(np.array([0, 1, 2, 3, pivot], "i4"))
+    close(gp.linalg.lu_solve((gp.eye(5), pivots), gp.from_numpy(right)), right)
+"""
+    )
