@@ -61,7 +61,7 @@ def join_chunks(
     held: list[TranscriptionSegment] = []  # of the last chunk
     language: str | None = None
     for chunk in chunks:
-        found = list(chunk.segments)
+        found = [segment for segment in chunk.segments if segment.words]
         if chunk.begin > 0.0:
             ours, theirs = _heard(held), _heard(found)
             kept, dropped = split_at_border(ours, theirs, chunk.begin, chunk.begin + overlap)
