@@ -182,6 +182,12 @@ CASES = (
         )
         for layout, out in (("rr", "new"), ("cc", "r"))
     ),
+    Case(  # stages that are used again
+        "matmul",
+        "wgmma stages",
+        partial(product, "wgmma(kernel=0, tile=64x64x64", "bfloat16", 128, 64, 1024),
+        sm=90,
+    ),
     Case("matmul", "wgmma split", partial(product, "wgmma", "bfloat16", 64, 64, 4096), sm=90),
     Case(  # two consumers, whose sums take the place of the stages
         "matmul",
@@ -356,6 +362,18 @@ CASES = (
         lambda: run_attention.run_case(
             ATTEND("bfloat16", 200, 200, heads=2, kv_heads=1, dim=128, batch=1, options=CAUSAL)
         ),
+        sm=90,
+    ),
+    Case(  # stages that are used again; three consumers and a short tail
+        "attention",
+        "prefill wgmma stages",
+        lambda: [
+            run_attention.run_case(case)
+            for case in (
+                ATTEND("bfloat16", 130, 500, heads=1, kv_heads=1, dim=128, batch=1, options=CAUSAL),
+                ATTEND("float16", 130, 71, heads=2, kv_heads=1, batch=1),
+            )
+        ],
         sm=90,
     ),
     Case("attention", "tile, steps", run_attention.run_steps, sm=90),
