@@ -313,3 +313,26 @@ def test_round_to_any_place(dtype: str, decimals: int) -> None:
     with np.errstate(all="ignore"):
         expected = np.round(x, decimals)
     same(gp.round(gp.from_numpy(x), decimals), expected)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "weights"),
+    [
+        ("uint8", "uint8"),
+        ("int8", "int64"),
+        ("float32", "float16"),
+        ("float64", "float16"),
+        ("int16", "float32"),
+        ("bool", "bool"),
+        ("int64", "complex64"),
+    ],
+)
+def test_average_computes_in_the_common_dtype(dtype: str, weights: str) -> None:
+    x = np.array([[100, 120], [3, 90]]).astype(dtype)
+    w = np.array([[200, 60000], [1, 60000]]).astype(weights)
+    ours, total = gp.average(gp.from_numpy(x), 0, gp.from_numpy(w), True)
+    expected, expected_total = np.average(x, 0, w, True)
+    assert ours.dtype == expected.dtype
+    assert total.dtype == expected_total.dtype
+    np.testing.assert_allclose(ours, expected, rtol=1e-6)
+    np.testing.assert_allclose(total, expected_total, rtol=1e-6)

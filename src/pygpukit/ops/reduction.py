@@ -64,10 +64,11 @@ def average(
         shape = [1] * x.ndim
         shape[axis] = weights.shape[0]
         weights = _native.broadcast_to(_native.reshape(weights, tuple(shape)), x.shape)
-    dtype = None if _is_inexact(x) or _is_inexact(weights) else "float64"
+    operands = (x, weights) if _is_inexact(x) else (x, weights, "float64")
+    dtype = _native.result_type(*operands)
     total = _native.sum(weights, axis, dtype=dtype, keepdims=keepdims)
-    weighted = _native.sum(_native.multiply(x, weights), axis, dtype=dtype, keepdims=keepdims)
-    mean = _native.divide(weighted, total)
+    products = _native.multiply(x, weights, dtype=dtype)
+    mean = _native.divide(_native.sum(products, axis, keepdims=keepdims), total)
     return (mean, total) if returned else mean
 
 
