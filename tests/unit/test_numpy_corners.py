@@ -336,3 +336,19 @@ def test_average_computes_in_the_common_dtype(dtype: str, weights: str) -> None:
     assert total.dtype == expected_total.dtype
     np.testing.assert_allclose(ours, expected, rtol=1e-6)
     np.testing.assert_allclose(total, expected_total, rtol=1e-6)
+
+
+def test_vectors_of_bool_times_matrices() -> None:
+    v, m = np.array([True, False]), np.array([[True, False], [True, True]])
+    same(gp.vecmat(gp.from_numpy(v), gp.from_numpy(m)), np.vecmat(v, m))
+    c = np.array([1 + 2j, 3 - 1j])
+    same(gp.vecmat(gp.from_numpy(c), gp.from_numpy(m)), np.vecmat(c, m))
+
+
+def test_covariances_of_one_observation() -> None:
+    x = np.array([[1.0, 2.0, 5.0]])
+    with np.errstate(all="ignore"), pytest.warns(RuntimeWarning):
+        expected = np.cov(x.T)
+    same(gp.cov(gp.from_numpy(x), rowvar=False), expected)
+    assert gp.corrcoef(gp.from_numpy(x), rowvar=False).shape == (3, 3)
+    same(gp.cov(gp.from_numpy(x), rowvar=False, ddof=0), np.zeros((3, 3)))

@@ -95,7 +95,7 @@ def _rows(x: GPUArray, dtype: Any, rowvar: bool) -> GPUArray:
     matrix = _native.astype(x, dtype, False)
     if x.ndim < 2:
         return _native.reshape(matrix, (1, -1))
-    return matrix if rowvar or x.shape[0] == 1 else _native.transpose(matrix)
+    return matrix if rowvar else _native.transpose(matrix)
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> GPUArray:
