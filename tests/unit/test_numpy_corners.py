@@ -352,3 +352,36 @@ def test_covariances_of_one_observation() -> None:
     same(gp.cov(gp.from_numpy(x), rowvar=False), expected)
     assert gp.corrcoef(gp.from_numpy(x), rowvar=False).shape == (3, 3)
     same(gp.cov(gp.from_numpy(x), rowvar=False, ddof=0), np.zeros((3, 3)))
+
+
+@pytest.mark.parametrize("number", [2.567, np.float32(2.567), np.float64(-0.05), np.int8(2)])
+def test_round_of_a_number(number: float) -> None:
+    same(gp.round(number, 1), np.round(number, 1))
+
+
+@pytest.mark.parametrize("number", [2, 2.5, True, np.float32(2), np.int8(2), np.True_])
+def test_numbers_where_numpy_takes_arrays(number: complex) -> None:
+    x = np.array([1.0, 2.0, 3.0])
+    y = gp.from_numpy(x)
+    same(gp.searchsorted(y, number), np.searchsorted(x, number))
+    same(gp.isin(y, number), np.isin(x, number))
+    same(gp.isin(number, y), np.isin(number, x))
+    same(gp.digitize(number, y), np.digitize(number, x))
+    same(gp.hstack([y, number]), np.hstack([x, number]))
+    same(gp.hstack([number, y, y]), np.hstack([number, x, x]))
+    same(gp.append(y, number), np.append(x, number))
+    same(gp.nan_to_num(number), np.nan_to_num(number))
+
+
+def test_nan_to_num_of_a_number() -> None:
+    assert gp.nan_to_num(float("nan"), nan=3.0).item() == 3
+    with pytest.raises(TypeError, match=r"^append: arrays\[1\] is a numpy.ndarray"):
+        gp.append(gp.ones(2), np.ones(2))
+
+
+@pytest.mark.parametrize("decimals", [-1, 1])
+def test_round_of_complex_numbers_that_are_not_finite(decimals: int) -> None:
+    x = np.array([complex(np.inf, 11.26), complex(-7.26, np.nan), 12.34 - 5.67j])
+    y = gp.from_numpy(x)
+    same(gp.round(y, decimals), np.round(x, decimals))
+    same(gp.round(y, decimals, out=y), np.round(x, decimals))

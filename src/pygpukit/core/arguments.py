@@ -12,6 +12,8 @@ from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 
 TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this module
 if TYPE_CHECKING:
+    from typing import TypeGuard
+
     from numpy.typing import NDArray
 
 _MAX_SIZE = 2**64 - 1
@@ -51,6 +53,14 @@ def _not_an_array(op: str, name: str, value: object) -> InvalidTypeError:
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     hint = "; from_numpy() copies it to the device" if kind == "numpy.ndarray" else ""
     return InvalidTypeError(f"{op}: {name} is of type {kind}, expected a GPUArray{hint}")
+
+
+def is_number(value: Any) -> TypeGuard[complex]:
+    """Whether it is a Python number, a NumPy scalar or a 0-d NumPy array."""
+    if isinstance(value, (int, float, complex)):
+        return True
+    host = hasattr(value, "dtype") and not isinstance(value, GPUArray)
+    return host and getattr(value, "shape", None) == ()
 
 
 def is_whole(value: Any) -> bool:
