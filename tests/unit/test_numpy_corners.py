@@ -385,3 +385,15 @@ def test_round_of_complex_numbers_that_are_not_finite(decimals: int) -> None:
     y = gp.from_numpy(x)
     same(gp.round(y, decimals), np.round(x, decimals))
     same(gp.round(y, decimals, out=y), np.round(x, decimals))
+
+
+def test_round_of_one_element() -> None:
+    x = np.array([2.5, -3.567, 1e20])
+    y = gp.from_numpy(x)
+    for ours, theirs in zip(y, x, strict=True):
+        assert type(round(ours)) is int
+        assert round(ours) == round(theirs)
+        assert round(ours, 1).item() == round(theirs, 1)
+    assert round(gp.asarray(125), -1).item() == 120
+    with pytest.raises(TypeError, match=r"^round: x has shape \(3,\), expected a 0-d array"):
+        round(y)
