@@ -397,3 +397,10 @@ def test_round_of_one_element() -> None:
     assert round(gp.asarray(125), -1).item() == 120
     with pytest.raises(TypeError, match=r"^round: x has shape \(3,\), expected a 0-d array"):
         round(y)
+
+
+def test_negative_powers_of_integers() -> None:
+    x = gp.asarray([2, 3])
+    for call in (lambda: x ** gp.asarray([-1, 2]), lambda: gp.power(x, [-1, 2]), lambda: x**-1):
+        with pytest.raises(gp.InvalidArgument, match=r"^pow: integers to negative integer powers"):
+            call()
