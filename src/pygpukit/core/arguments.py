@@ -49,7 +49,14 @@ def array_arguments(op: str, **arguments: Any) -> list[GPUArray]:
     return [array_argument(op, name, value, beside) for name, value in arguments.items()]
 
 
+def is_traced(value: object) -> TypeGuard[GPUArray]:
+    """Whether it stands for an array while fuse() traces a function."""
+    return hasattr(value, "_elementwise")
+
+
 def _not_an_array(op: str, name: str, value: object) -> InvalidTypeError:
+    if is_traced(value):
+        return InvalidTypeError(f"{op}: it cannot be part of a fused function")
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     hint = "; from_numpy() copies it to the device" if kind == "numpy.ndarray" else ""
     return InvalidTypeError(f"{op}: {name} is of type {kind}, expected a GPUArray{hint}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pygpukit import _native
 from pygpukit._naming import name_all
 from pygpukit._native import GPUArray
-from pygpukit.core.arguments import array_argument, is_number, whole
+from pygpukit.core.arguments import array_argument, is_number, is_traced, whole
 from pygpukit.ops._declared import elementwise as _declared
 from pygpukit.ops._declared.elementwise import *  # noqa: F403
 
@@ -53,7 +53,8 @@ def clip(
     """x clamped to [min, max], elementwise; None means no limit. a_min, a_max: NumPy's names."""
     if a_min is not None or a_max is not None:
         min, max = _one_of("min", min, a_min), _one_of("max", max, a_max)
-    x = array_argument("clip", "x", x)
+    if not is_traced(x):
+        x = array_argument("clip", "x", x)
     min, max = _within_dtype(x, min, max)
     if min is not None and max is not None:
         return _native.clip(x, min, max, out=out)
