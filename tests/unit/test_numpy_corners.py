@@ -404,3 +404,17 @@ def test_negative_powers_of_integers() -> None:
     for call in (lambda: x ** gp.asarray([-1, 2]), lambda: gp.power(x, [-1, 2]), lambda: x**-1):
         with pytest.raises(gp.InvalidArgument, match=r"^pow: integers to negative integer powers"):
             call()
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize("equal_nan", [True, False])
+def test_unique_slices_of_a_vector_are_its_elements(axis: int, equal_nan: bool) -> None:
+    x = np.array([np.nan, 2.0, 1.0, np.nan, 2.0])
+    options: dict[str, Any] = {"axis": axis, "equal_nan": equal_nan, "return_index": True}
+    options |= {"return_inverse": True, "return_counts": True}
+    for ours, theirs in zip(
+        gp.unique(gp.from_numpy(x), **options), np.unique(x, **options), strict=True
+    ):
+        same(ours, theirs)
+    with pytest.raises(ValueError, match=r"^unique: axis 1 is out of bounds"):
+        gp.unique(gp.from_numpy(x), axis=1)

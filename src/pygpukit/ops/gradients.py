@@ -72,7 +72,8 @@ def _steps(x: GPUArray, given: tuple[Any, ...], axes: tuple[int, ...]) -> list[A
         if _is_number(step):
             steps.append(step)
             continue
-        points = asarray(step, device=x.device)
+        wide = not isinstance(step, GPUArray) and x.dtype.name in ("float64", "complex128")
+        points = asarray(step, dtype="float64" if wide else None, device=x.device)
         if points.ndim != 1 or points.size != x.shape[at]:
             raise InvalidValueError(
                 f"gradient: coordinates of shape {points.shape} for axis {at} of shape {x.shape}"
