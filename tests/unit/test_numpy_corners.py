@@ -418,3 +418,35 @@ def test_unique_slices_of_a_vector_are_its_elements(axis: int, equal_nan: bool) 
         same(ours, theirs)
     with pytest.raises(ValueError, match=r"^unique: axis 1 is out of bounds"):
         gp.unique(gp.from_numpy(x), axis=1)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda xp, x, y: xp.interp(x, y, y),
+        lambda xp, x, y: xp.trapezoid(y, x),
+        lambda xp, x, y: xp.average(x, weights=y),
+        lambda xp, x, y: xp.average(y, weights=x),
+        lambda xp, x, y: xp.cov(x, y),
+        lambda xp, x, y: xp.cov(x, aweights=y),
+        lambda xp, x, y: xp.diff(x, prepend=0.1, append=[0.1]),
+        lambda xp, x, y: xp.polyval(y, x),
+        lambda xp, x, y: xp.polyval(x, 0.1),
+        lambda xp, x, y: xp.convolve(x, y),
+        lambda xp, x, y: xp.gradient(x, y),
+        lambda xp, x, y: xp.insert(x, 1, 0.1),
+        lambda xp, x, y: xp.ediff1d(x, to_end=[0.1]),
+        lambda xp, x, y: xp.vstack([y, x]),
+        lambda xp, x, y: xp.select([x > 0.2], [y], x),
+        lambda xp, x, y: xp.einsum("i,i", x, y),
+        lambda xp, x, y: xp.setdiff1d(x, y[:2]),
+        lambda xp, x, y: xp.convolve(x * 1j, [0.1j]),
+    ],
+)
+def test_lists_beside_float64_are_float64(call: Callable[..., Any]) -> None:
+    x, y = np.array([0.1, 0.2, 0.3, 0.7]), [0.1, 0.3, 0.35, 1.1]
+    ours, theirs = call(gp, gp.from_numpy(x), y), call(np, x, y)
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_allclose(ours.to_numpy(), theirs, rtol=1e-14)
+    assert gp.vstack([[0.1], gp.ones(1)]).dtype == "float32"
+    assert gp.convolve(gp.ones(3), [0.1]).dtype == "float32"

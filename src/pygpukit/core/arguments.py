@@ -27,15 +27,15 @@ def require_arrays(op: str, **arguments: object) -> None:
 
 
 def array_argument(op: str, name: str, value: Any, beside: GPUArray | None = None) -> GPUArray:
-    """`value`, or what asarray() makes of a list or tuple, on the device of `beside`."""
+    """`value`, or what array_beside() makes of a list or tuple beside `beside`."""
     if isinstance(value, GPUArray):
         return value
     if not isinstance(value, (list, tuple)):
         raise _not_an_array(op, name, value)
-    from pygpukit.ops.conversion import asarray
+    from pygpukit.ops.conversion import array_beside
 
     try:
-        return asarray(value, device=None if beside is None else beside.device)
+        return array_beside(value, () if beside is None else (beside,))
     except (TypeError, ValueError):
         given = safe_repr(value)
         raise InvalidTypeError(

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from pygpukit import _native
 from pygpukit._naming import name_all
+from pygpukit._native import GPUArray
 from pygpukit.core.arguments import array_argument, require_arrays
 from pygpukit.ops._declared import reduction as _declared
 from pygpukit.ops._declared.reduction import *  # noqa: F403
 
 if TYPE_CHECKING:
-    from pygpukit._native import GPUArray, _ArrayLike
+    from pygpukit._native import _ArrayLike
 
     Axis = int | tuple[int, ...] | None
 
@@ -43,7 +44,7 @@ def average(
     ``weights`` has the shape of x, or is 1-d with the length of the one axis given.
     ``returned=True`` also returns the sums of the weights.
     """
-    x = array_argument("average", "x", x)
+    x = array_argument("average", "x", x, weights if isinstance(weights, GPUArray) else None)
     if weights is None:
         mean = _native.mean(x, axis, keepdims=keepdims)
         if not returned:

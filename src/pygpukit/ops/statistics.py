@@ -51,8 +51,8 @@ def cov(
     count = rows.shape[1]
     if ddof is None:
         ddof = 0 if bias else 1
-    times = _observation_weights("fweights", fweights, count, x.device)
-    shares = _observation_weights("aweights", aweights, count, x.device)
+    times = _observation_weights("fweights", fweights, rows)
+    shares = _observation_weights("aweights", aweights, rows)
     if times is None and shares is None:
         centred = _native.subtract(rows, _native.mean(rows, 1, keepdims=True))
         scale: Any = (
@@ -78,10 +78,11 @@ def _products(left: GPUArray, right: GPUArray) -> GPUArray:
     return _native.matmul(left, _native.ascontiguousarray(transposed))
 
 
-def _observation_weights(name: str, given: Any, count: int, device: str) -> GPUArray | None:
+def _observation_weights(name: str, given: Any, rows: GPUArray) -> GPUArray | None:
     if given is None:
         return None
-    weights = asarray(given, device=device)
+    count = rows.shape[1]
+    weights = as_operands(given, rows)[0]
     if weights.shape != (count,):
         raise InvalidValueError(
             f"cov: {name} has shape {weights.shape}, expected ({count},), one for each observation"
