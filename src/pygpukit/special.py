@@ -46,12 +46,21 @@ def log_expit(x: GPUArray, /) -> GPUArray:
 
 def rel_entr(x: Any, y: Any, /) -> GPUArray:
     """x log(x / y); 0 where x is 0, inf where one of the two is negative or only y is 0."""
-    value = _native.subtract(xlogy(x, x), xlogy(x, y))
+    value = _native.multiply(x, _log_ratio(x, y))
     valid = _native.logical_and(_native.greater_equal(x, 0), _native.greater(y, 0))
     nothing = _native.logical_and(_native.equal(x, 0), _native.greater_equal(y, 0))
     known = _native.logical_not(_native.logical_or(_native.isnan(x), _native.isnan(y)))
     wrong = _native.logical_and(known, _native.logical_not(_native.logical_or(valid, nothing)))
     return _native.where(wrong, float("inf"), _native.where(nothing, 0.0, value))
+
+
+def _log_ratio(x: Any, y: Any) -> GPUArray:
+    """log(x / y), exact to a few ulp where x is close to y and where x / y overflows, too."""
+    large, small = _native.maximum(x, y), _native.minimum(x, y)
+    near = _native.log1p(_native.divide(_native.subtract(large, small), small))
+    far = _native.subtract(_native.log(large), _native.log(small))
+    size = _native.where(_native.isinf(near), far, near)
+    return _native.where(_native.less(x, y), _native.negative(size), size)
 
 
 def logsumexp(a: GPUArray, axis: Axis = None, b: Any = None, keepdims: bool = False) -> GPUArray:

@@ -64,7 +64,8 @@ class HostKernels:
         result = function(*given)
         target = gp.empty(result.shape, result.dtype) if out is None else out
         rows = function._last
-        _, expression, grid, block, args, kept = rows.prepare(given, target)
+        inputs = function._compile(given).inputs(given)
+        _, expression, grid, block, args, kept = rows.prepare(inputs, target)
         functor = self.functors.get(rows.source)
         if functor is None:
             functor = self.functors[rows.source] = f"Fused{len(self.functors)}"

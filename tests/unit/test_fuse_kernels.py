@@ -156,14 +156,15 @@ def test_order_of_sums_is_that_of_the_ops_alone(tmp_path: Path) -> None:
                 rng = np.random.default_rng(width)
                 x, w = to_device([rng.normal(size=s).astype(dtype) for s in ((rows, width), width)])
                 fused = kernels.add(f"{op} {dtype} {width}", functions[op], x, w)
-                plan = functions[op]._last.prepare((x, w), fused)[0]
+                used = functions[op]._compile((x, w)).inputs((x, w))
+                plan = functions[op]._last.prepare(used, fused)[0]
                 found = re.search(r"vec=(\d+), .*group=(\d+), online=(\w+)", plan)
                 assert found is not None
                 vec, group = int(found[1]), int(found[2])
                 held = 4 if 4 * vec * group >= width else 8
                 name = kernel.format(t=stored, v=vec, a=0 if found[3] == "true" else held)
                 alone = gp.empty(x.shape, dtype)
-                args = functions[op]._last.prepare((x, w), alone)[4]
+                args = functions[op]._last.prepare(used, alone)[4]
                 addresses = struct.unpack("<9Q", args[:72])  # eight inputs, the result
                 kind, setting = "Softmax", "args.scale = 1.0f;"
                 if "norm" in op:

@@ -313,3 +313,140 @@ def test_round_to_any_place(dtype: str, decimals: int) -> None:
     with np.errstate(all="ignore"):
         expected = np.round(x, decimals)
     same(gp.round(gp.from_numpy(x), decimals), expected)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "weights"),
+    [
+        ("uint8", "uint8"),
+        ("int8", "int64"),
+        ("float32", "float16"),
+        ("float64", "float16"),
+        ("int16", "float32"),
+        ("bool", "bool"),
+        ("int64", "complex64"),
+    ],
+)
+def test_average_computes_in_the_common_dtype(dtype: str, weights: str) -> None:
+    x = np.array([[100, 120], [3, 90]]).astype(dtype)
+    w = np.array([[200, 60000], [1, 60000]]).astype(weights)
+    ours, total = gp.average(gp.from_numpy(x), 0, gp.from_numpy(w), True)
+    expected, expected_total = np.average(x, 0, w, True)
+    assert ours.dtype == expected.dtype
+    assert total.dtype == expected_total.dtype
+    np.testing.assert_allclose(ours, expected, rtol=1e-6)
+    np.testing.assert_allclose(total, expected_total, rtol=1e-6)
+
+
+def test_vectors_of_bool_times_matrices() -> None:
+    v, m = np.array([True, False]), np.array([[True, False], [True, True]])
+    same(gp.vecmat(gp.from_numpy(v), gp.from_numpy(m)), np.vecmat(v, m))
+    c = np.array([1 + 2j, 3 - 1j])
+    same(gp.vecmat(gp.from_numpy(c), gp.from_numpy(m)), np.vecmat(c, m))
+
+
+def test_covariances_of_one_observation() -> None:
+    x = np.array([[1.0, 2.0, 5.0]])
+    with np.errstate(all="ignore"), pytest.warns(RuntimeWarning):
+        expected = np.cov(x.T)
+    same(gp.cov(gp.from_numpy(x), rowvar=False), expected)
+    assert gp.corrcoef(gp.from_numpy(x), rowvar=False).shape == (3, 3)
+    same(gp.cov(gp.from_numpy(x), rowvar=False, ddof=0), np.zeros((3, 3)))
+
+
+@pytest.mark.parametrize("number", [2.567, np.float32(2.567), np.float64(-0.05), np.int8(2)])
+def test_round_of_a_number(number: float) -> None:
+    same(gp.round(number, 1), np.round(number, 1))
+
+
+@pytest.mark.parametrize("number", [2, 2.5, True, np.float32(2), np.int8(2), np.True_])
+def test_numbers_where_numpy_takes_arrays(number: complex) -> None:
+    x = np.array([1.0, 2.0, 3.0])
+    y = gp.from_numpy(x)
+    same(gp.searchsorted(y, number), np.searchsorted(x, number))
+    same(gp.isin(y, number), np.isin(x, number))
+    same(gp.isin(number, y), np.isin(number, x))
+    same(gp.digitize(number, y), np.digitize(number, x))
+    same(gp.hstack([y, number]), np.hstack([x, number]))
+    same(gp.hstack([number, y, y]), np.hstack([number, x, x]))
+    same(gp.append(y, number), np.append(x, number))
+    same(gp.nan_to_num(number), np.nan_to_num(number))
+
+
+def test_nan_to_num_of_a_number() -> None:
+    assert gp.nan_to_num(float("nan"), nan=3.0).item() == 3
+    with pytest.raises(TypeError, match=r"^append: arrays\[1\] is a numpy.ndarray"):
+        gp.append(gp.ones(2), np.ones(2))
+
+
+@pytest.mark.parametrize("decimals", [-1, 1])
+def test_round_of_complex_numbers_that_are_not_finite(decimals: int) -> None:
+    x = np.array([complex(np.inf, 11.26), complex(-7.26, np.nan), 12.34 - 5.67j])
+    y = gp.from_numpy(x)
+    same(gp.round(y, decimals), np.round(x, decimals))
+    same(gp.round(y, decimals, out=y), np.round(x, decimals))
+
+
+def test_round_of_one_element() -> None:
+    x = np.array([2.5, -3.567, 1e20])
+    y = gp.from_numpy(x)
+    for ours, theirs in zip(y, x, strict=True):
+        assert type(round(ours)) is int
+        assert round(ours) == round(theirs)
+        assert round(ours, 1).item() == round(theirs, 1)
+    assert round(gp.asarray(125), -1).item() == 120
+    with pytest.raises(TypeError, match=r"^round: x has shape \(3,\), expected a 0-d array"):
+        round(y)
+
+
+def test_negative_powers_of_integers() -> None:
+    x = gp.asarray([2, 3])
+    for call in (lambda: x ** gp.asarray([-1, 2]), lambda: gp.power(x, [-1, 2]), lambda: x**-1):
+        with pytest.raises(gp.InvalidArgument, match=r"^pow: integers to negative integer powers"):
+            call()
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize("equal_nan", [True, False])
+def test_unique_slices_of_a_vector_are_its_elements(axis: int, equal_nan: bool) -> None:
+    x = np.array([np.nan, 2.0, 1.0, np.nan, 2.0])
+    options: dict[str, Any] = {"axis": axis, "equal_nan": equal_nan, "return_index": True}
+    options |= {"return_inverse": True, "return_counts": True}
+    for ours, theirs in zip(
+        gp.unique(gp.from_numpy(x), **options), np.unique(x, **options), strict=True
+    ):
+        same(ours, theirs)
+    with pytest.raises(ValueError, match=r"^unique: axis 1 is out of bounds"):
+        gp.unique(gp.from_numpy(x), axis=1)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda xp, x, y: xp.interp(x, y, y),
+        lambda xp, x, y: xp.trapezoid(y, x),
+        lambda xp, x, y: xp.average(x, weights=y),
+        lambda xp, x, y: xp.average(y, weights=x),
+        lambda xp, x, y: xp.cov(x, y),
+        lambda xp, x, y: xp.cov(x, aweights=y),
+        lambda xp, x, y: xp.diff(x, prepend=0.1, append=[0.1]),
+        lambda xp, x, y: xp.polyval(y, x),
+        lambda xp, x, y: xp.polyval(x, 0.1),
+        lambda xp, x, y: xp.convolve(x, y),
+        lambda xp, x, y: xp.gradient(x, y),
+        lambda xp, x, y: xp.insert(x, 1, 0.1),
+        lambda xp, x, y: xp.ediff1d(x, to_end=[0.1]),
+        lambda xp, x, y: xp.vstack([y, x]),
+        lambda xp, x, y: xp.select([x > 0.2], [y], x),
+        lambda xp, x, y: xp.einsum("i,i", x, y),
+        lambda xp, x, y: xp.setdiff1d(x, y[:2]),
+        lambda xp, x, y: xp.convolve(x * 1j, [0.1j]),
+    ],
+)
+def test_lists_beside_float64_are_float64(call: Callable[..., Any]) -> None:
+    x, y = np.array([0.1, 0.2, 0.3, 0.7]), [0.1, 0.3, 0.35, 1.1]
+    ours, theirs = call(gp, gp.from_numpy(x), y), call(np, x, y)
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_allclose(ours.to_numpy(), theirs, rtol=1e-14)
+    assert gp.vstack([[0.1], gp.ones(1)]).dtype == "float32"
+    assert gp.convolve(gp.ones(3), [0.1]).dtype == "float32"

@@ -421,3 +421,18 @@ def test_signatures_of_functions_in_c() -> None:
         except ValueError:
             continue
         assert str(theirs) == str(inspect.signature(stand_in)), name
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: np.gradient(x[0], 2.0),
+        lambda x: np.gradient(x[0], [0.0, 1.0, 3.0], axis=0, edge_order=2),
+        lambda x: np.gradient(x, 2.0, [0.0, 1.0, 3.0])[1],
+        lambda x: np.gradient(f=x[0], edge_order=2),
+        lambda x: np.apply_along_axis(lambda row, k: row.sum() * k, 1, x, 3),
+    ],
+)
+def test_arguments_before_those_of_any_number(call: Callable[..., Any]) -> None:
+    x = np.array([[1.0, 2.0, 4.0], [3.0, 5.0, 6.0]])
+    np.testing.assert_allclose(call(gp.from_numpy(x)).to_numpy(), call(x), rtol=1e-15)

@@ -101,6 +101,23 @@ def test_rel_entr_at_its_edges() -> None:
     np.testing.assert_array_equal(got, scipy.special.rel_entr(x, y))
 
 
+def test_rel_entr_at_infinities_and_where_the_ratio_overflows() -> None:
+    x = np.array([np.inf, np.inf, 1.0, 1e308, 1e-300, 1e-310])
+    y = np.array([3.0, np.inf, np.inf, 1e-10, 1e300, 1.0])
+    got = gp.special.rel_entr(gp.from_numpy(x), gp.from_numpy(y)).to_numpy()
+    np.testing.assert_allclose(got, scipy.special.rel_entr(x, y), rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("apart", [1e-6, 1e-2, 1.0, 20.0])
+def test_rel_entr_of_neighbours_is_exact(dtype: str, apart: float) -> None:
+    x = np.exp(RNG.normal(size=500) * 3).astype(dtype)
+    y = (x * np.exp(RNG.normal(size=500) * apart)).astype(dtype)
+    got = gp.special.rel_entr(gp.from_numpy(x), gp.from_numpy(y)).to_numpy()
+    want = scipy.special.rel_entr(x.astype("float64"), y.astype("float64"))
+    np.testing.assert_allclose(got, want, rtol=8 * np.finfo(dtype).eps)
+
+
 def test_dtype_errors() -> None:
     with pytest.raises(TypeError, match="erfinv: "):
         gp.special.erfinv(gp.zeros(2, "complex64"))

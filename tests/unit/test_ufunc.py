@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -205,3 +206,42 @@ def test_numpy_forwards_methods() -> None:
     same(np.add.reduce(x), np.add.reduce(M))
     same(np.maximum.accumulate(x), np.maximum.accumulate(M))
     same(np.subtract.outer(x[0, 0], x[1, 0]), np.subtract.outer(M[0, 0], M[1, 0]))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        # the initial value is the first operand
+        lambda xp, x: xp.subtract.reduce(x, initial=10),
+        lambda xp, x: xp.divide.reduce(x, initial=8.0, axis=None),
+        lambda xp, x: xp.floor_divide.reduce(x, initial=100),
+        lambda xp, x: xp.subtract.reduce(x[:0], initial=4),
+        lambda xp, x: xp.maximum.reduce(x[:0], initial=4),
+        lambda xp, x: xp.add.reduce(x[:0], initial=4),
+        lambda xp, x: xp.add.reduce(x, initial=4, dtype="int32"),
+        # what the mask leaves out is not an operand
+        lambda xp, x: xp.subtract.reduce(x, where=x != 2, initial=7),
+        lambda xp, x: xp.divide.reduce(x, where=x != 2, initial=7),
+        # one element has the dtype of several
+        lambda xp, x: xp.logical_xor.reduce(x[:1]),
+        lambda xp, x: xp.logical_xor.accumulate(x[:1]),
+        lambda xp, x: xp.hypot.reduce(-x[:1]),
+        lambda xp, x: xp.gcd.reduce(-x[:1]),
+        lambda xp, x: xp.divide.reduce(x[:1]),
+        lambda xp, x: xp.divide.accumulate(x[:1]),
+        lambda xp, x: xp.divide.accumulate(x[:0]),
+        lambda xp, x: xp.divide.reduceat(x, [0, 2]),
+        lambda xp, x: xp.logaddexp.accumulate(x[:1]),
+        # no axis at all
+        lambda xp, x: xp.fmax.reduce(x[0, ...]),
+        lambda xp, x: xp.subtract.reduce(x[0, ...], initial=1),
+        # dtype counts for extremes, too
+        lambda xp, x: xp.maximum.reduce(x, dtype="float64"),
+        lambda xp, x: xp.minimum.reduce(x, dtype="int8", initial=1),
+    ],
+)
+def test_reductions_in_order(call: Callable[..., Any]) -> None:
+    host = np.array([3, 2, 5])
+    ours, theirs = call(gp, gp.from_numpy(host)), call(np, host)
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_allclose(ours.to_numpy(), theirs, rtol=1e-15)

@@ -12,6 +12,7 @@ import numpy as np
 from pygpukit import _native
 from pygpukit._reference.blocks import LARGE, blocks_of
 from pygpukit._reference.special import SPECIAL
+from pygpukit.core.errors import InvalidValueError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -173,7 +174,12 @@ def _pow(x: Any, exponent: Any, out: NDArray[Any] | None = None) -> Any:
     """Squares at the cost of a product, as NumPy's x ** 2."""
     if type(exponent) in (int, float) and exponent == 2 and isinstance(x, np.ndarray):
         return np.square(x, out=out)
-    return np.power(x, exponent, out=out)
+    try:
+        return np.power(x, exponent, out=out)
+    except ValueError:  # the values of an array; a GPU gives 0 for them
+        raise InvalidValueError(
+            "pow: integers to negative integer powers are not allowed"
+        ) from None
 
 
 def _expm1(x: NDArray[Any]) -> Any:

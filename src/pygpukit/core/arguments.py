@@ -12,6 +12,8 @@ from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 
 TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this module
 if TYPE_CHECKING:
+    from typing import TypeGuard
+
     from numpy.typing import NDArray
 
 _MAX_SIZE = 2**64 - 1
@@ -25,15 +27,15 @@ def require_arrays(op: str, **arguments: object) -> None:
 
 
 def array_argument(op: str, name: str, value: Any, beside: GPUArray | None = None) -> GPUArray:
-    """`value`, or what asarray() makes of a list or tuple, on the device of `beside`."""
+    """`value`, or what array_beside() makes of a list or tuple beside `beside`."""
     if isinstance(value, GPUArray):
         return value
     if not isinstance(value, (list, tuple)):
         raise _not_an_array(op, name, value)
-    from pygpukit.ops.conversion import asarray
+    from pygpukit.ops.conversion import array_beside
 
     try:
-        return asarray(value, device=None if beside is None else beside.device)
+        return array_beside(value, () if beside is None else (beside,))
     except (TypeError, ValueError):
         given = safe_repr(value)
         raise InvalidTypeError(
@@ -47,10 +49,25 @@ def array_arguments(op: str, **arguments: Any) -> list[GPUArray]:
     return [array_argument(op, name, value, beside) for name, value in arguments.items()]
 
 
+def is_traced(value: object) -> TypeGuard[GPUArray]:
+    """Whether it stands for an array while fuse() traces a function."""
+    return hasattr(value, "_elementwise")
+
+
 def _not_an_array(op: str, name: str, value: object) -> InvalidTypeError:
+    if is_traced(value):
+        return InvalidTypeError(f"{op}: it cannot be part of a fused function")
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     hint = "; from_numpy() copies it to the device" if kind == "numpy.ndarray" else ""
     return InvalidTypeError(f"{op}: {name} is of type {kind}, expected a GPUArray{hint}")
+
+
+def is_number(value: Any) -> TypeGuard[complex]:
+    """Whether it is a Python number, a NumPy scalar or a 0-d NumPy array."""
+    if isinstance(value, (int, float, complex)):
+        return True
+    host = hasattr(value, "dtype") and not isinstance(value, GPUArray)
+    return host and getattr(value, "shape", None) == ()
 
 
 def is_whole(value: Any) -> bool:

@@ -159,6 +159,21 @@ def __sizeof__(self: GPUArray) -> int:
     return object.__sizeof__(self) + (0 if self.on_gpu else self.nbytes)
 
 
+def __round__(self: GPUArray, ndigits: int | None = None) -> Any:
+    """round(x) of a 0-d array, as of NumPy's scalars: an int; with ndigits a 0-d array."""
+    if self.ndim > 0:
+        from pygpukit.core.errors import InvalidTypeError
+
+        raise InvalidTypeError(
+            f"round: x has shape {self.shape}, expected a 0-d array; gp.round() takes any"
+        )
+    if ndigits is None:
+        return round(item(self))  # type: ignore[arg-type]
+    from pygpukit.ops import elementwise
+
+    return elementwise.round(self, ndigits)
+
+
 # --- text -----------------------------------------------------------------------------------------
 
 
@@ -195,6 +210,7 @@ _METHODS = (
     __reduce__,
     __reduce_ex__,
     __repr__,
+    __round__,
     __sizeof__,
     __str__,
     item,

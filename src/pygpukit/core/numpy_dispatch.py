@@ -286,6 +286,10 @@ class _Arguments:
     def add_call(self, theirs: inspect.Signature, args: Any, kwargs: dict[str, Any]) -> None:
         """Adds all arguments of a NumPy call."""
         given = theirs.bind(*args, **kwargs).arguments
+        leading = self.num_leading
+        for index, parameter in enumerate(theirs.parameters.values()):
+            if parameter.kind is parameter.VAR_POSITIONAL and given.get(parameter.name):
+                leading = index  # what comes before *args is given by position, too
         for index, parameter in enumerate(theirs.parameters.values()):
             if parameter.name not in given:
                 continue
@@ -295,7 +299,7 @@ class _Arguments:
             elif parameter.kind is parameter.VAR_KEYWORD:
                 for name, option in value.items():
                     self.add(name, option)
-            elif index < self.num_leading:
+            elif index < leading:
                 self.positional.append(_number(value))
             else:
                 self.add(parameter.name, value, parameter.default)

@@ -93,27 +93,31 @@ def reduce(
     _require_binary(self, "reduce")
     name = self.__name__
     x = _array(array)
+    mask = None
     if where is not True:
-        x = _masked(self, x, where, initial)
+        mask = _native.broadcast_to(_array(where, x.device), x.shape)
+        x = _masked(self, x, mask, initial)
     kind = _REDUCTIONS.get(name)
+    options: dict[str, Any] = {}
+    if dtype is not None and name in _SCANS:
+        options["dtype"] = dtype
+    elif dtype is not None and name not in ("logical_and", "logical_or"):
+        x = _native.astype(x, dtype, False)
     if kind is not None and initial is None:
-        options: dict[str, Any] = {}
-        if dtype is not None and name in ("add", "multiply"):
-            options["dtype"] = dtype
         if out is not None:
             options["out"] = out
         return getattr(_native, kind)(x, axis, keepdims=keepdims, **options)  # type: ignore[no-any-return]
-    if dtype is not None:
-        x = _native.astype(x, dtype, False)
     rows, shape, kept = _rows(self, x, axis)
-    if kind is not None:
-        result = getattr(_native, kind)(rows, -1)
-    elif rows.shape[-1] == 0:
-        result = _of_nothing(self, rows, initial)
+    if rows.shape[-1] == 0:
+        result = _of_nothing(self, rows, initial, dtype)
+    elif name not in _ASSOCIATIVE:
+        counts = None if mask is None else _rows(self, mask, axis)[0]
+        result = _fold_in_order(self, rows, initial, counts)
     else:
-        result = _fold(self, rows)
-    if initial is not None and rows.shape[-1] > 0:
-        result = self(result, initial)
+        whole = getattr(_native, kind) if kind is not None else None
+        result = _fold(self, rows) if whole is None else whole(rows, -1, **options)
+        if initial is not None:
+            result = self(result, initial)
     result = _native.reshape(result, kept if keepdims else shape)
     return result if out is None else _into(result, out)
 
@@ -164,7 +168,8 @@ def reduceat(
     if self.__name__ in _ASSOCIATIVE:
         result = _reduce_slices(self, rows, starts, stops)
     else:
-        parts = [_fold(self, rows[..., a:b]) for a, b in zip(starts, stops, strict=True)]
+        bounds = zip(starts, stops, strict=True)
+        parts = [_fold_in_order(self, rows[..., a:b]) for a, b in bounds]
         result = _native.stack(parts, -1)
     result = _native.moveaxis(result, -1, axis)
     return result if out is None else _into(result, out)
@@ -173,7 +178,7 @@ def reduceat(
 def _reduced_dtype(self: ufunc, x: GPUArray) -> _DTypeLike:
     """What reduce makes of x's dtype: sums of small integers are int64, logical results bool."""
     if self.__name__ not in _ASSOCIATIVE:
-        return x.dtype
+        return _value_dtype(self, x)
     one = _native.ones((1,), x.dtype, device=x.device)
     kind = _REDUCTIONS.get(self.__name__)
     result: GPUArray = self(one, one) if kind is None else getattr(_native, kind)(one)
@@ -334,7 +339,7 @@ def _rows(
     """The reduced axes as one last axis; the result's shape without and with them."""
     kept = _native.any(x, axis, keepdims=True).shape
     axes = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else axis
-    axes = tuple(n % max(x.ndim, 1) for n in axes)
+    axes = tuple(n % x.ndim for n in axes) if x.ndim > 0 else ()
     if len(axes) > 1 and self.__name__ not in _ASSOCIATIVE:
         from pygpukit.core.errors import InvalidValueError
 
@@ -351,7 +356,9 @@ def _rows(
     return _native.reshape(moved, (*shape, count)), shape, kept
 
 
-def _of_nothing(self: ufunc, rows: GPUArray, initial: Any) -> GPUArray:
+def _of_nothing(
+    self: ufunc, rows: GPUArray, initial: Any, asked: _DTypeLike | None = None
+) -> GPUArray:
     value: Any = _IDENTITIES.get(self.__name__) if initial is None else initial
     if value is None:
         from pygpukit.core.errors import InvalidValueError
@@ -359,17 +366,38 @@ def _of_nothing(self: ufunc, rows: GPUArray, initial: Any) -> GPUArray:
         raise InvalidValueError(
             f"{self.__name__}.reduce: zero-size array to reduction operation which has no identity"
         )
-    dtype = self(_native.zeros((1,), rows.dtype, device=rows.device), value).dtype
+    kind = _reduced_dtype(self, rows) if asked is None else asked
+    zero = _native.zeros((1,), kind, device=rows.device)
+    dtype = self(zero, value).dtype
     return _native.full(rows.shape[:-1], value, dtype, device=rows.device)
 
 
+def _value_dtype(self: ufunc, x: GPUArray) -> _DTypeLike:
+    """Of the function of two elements; comparisons of one leave it as it is."""
+    dtype = _native.elementwise_types(self.__name__, (x.dtype, x.dtype))[1]
+    is_comparison = dtype.name == "bool" and self.__name__ not in _ASSOCIATIVE
+    return x.dtype if is_comparison else dtype
+
+
+def _fold_in_order(
+    self: ufunc, rows: GPUArray, initial: Any = None, mask: GPUArray | None = None
+) -> GPUArray:
+    """Along the last axis, one element after another; those outside of the mask do not count."""
+    result = initial
+    for n in range(rows.shape[-1]):
+        if result is None:
+            result = _native.astype(rows[..., n], _value_dtype(self, rows), False)
+            continue
+        joined = self(result, rows[..., n])
+        result = joined if mask is None else _native.where(mask[..., n], joined, result)
+    return result  # type: ignore[no-any-return]
+
+
 def _fold(self: ufunc, rows: GPUArray) -> GPUArray:
-    """Along the last axis: by halves, or one after another where the order matters."""
-    if self.__name__ not in _ASSOCIATIVE:
-        result = rows[..., 0]
-        for n in range(1, rows.shape[-1]):
-            result = self(result, rows[..., n])
-        return result
+    """Along the last axis, by halves."""
+    if rows.shape[-1] == 1:
+        only = _native.astype(rows[..., 0], _value_dtype(self, rows), False)
+        return _native.abs(only) if self.__name__ in ("gcd", "hypot") else only
     while rows.shape[-1] > 1:
         half = rows.shape[-1] // 2
         joined = self(rows[..., :half], rows[..., half : 2 * half])
@@ -395,6 +423,8 @@ def _scan(self: ufunc, x: GPUArray, axis: int) -> GPUArray:
         for n in range(1, count):
             parts.append(self(parts[-1], rows[..., n]))
         rows = _native.stack([_native.astype(p, parts[-1].dtype, False) for p in parts], -1)
+    if count <= 1:
+        rows = _native.astype(rows, _value_dtype(self, rows), False)
     return _native.moveaxis(rows, -1, axis)
 
 

@@ -11,6 +11,8 @@ from pygpukit._native import GPUArray, from_numpy, full
 from pygpukit.core.errors import InvalidValueError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pygpukit._native import DataType, _DeviceLike, _DTypeLike
 
 _NUMBERS = (bool, int, float, complex)
@@ -54,10 +56,25 @@ def device_beside(*values: Any) -> str | None:
 
 def as_operands(*values: Any) -> list[GPUArray]:
     """asarray() of lists and numbers, on the device of the first GPUArray among the values."""
-    device = device_beside(*values)
+    arrays = [value for value in values if isinstance(value, GPUArray)]
     return [
-        value if isinstance(value, GPUArray) else asarray(value, device=device) for value in values
+        value if isinstance(value, GPUArray) else array_beside(value, arrays) for value in values
     ]
+
+
+def array_beside(value: Any, arrays: Sequence[GPUArray]) -> GPUArray:
+    """asarray() on the device of the first array; Python's floats are float64 beside float64."""
+    made = asarray(value, device=arrays[0].device if arrays else None)
+    wide = {"float32": "float64", "complex64": "complex128"}.get(made.dtype.name)
+    if wide is None or holds_array(value):
+        return made
+    if not any(x.dtype.name in ("float64", "complex128") for x in arrays):
+        return made
+    import numpy as np
+
+    if np.asarray(value).dtype.name != wide:  # NumPy's scalars keep their dtype
+        return made
+    return asarray(value, dtype=wide, device=made.device)
 
 
 def array(

@@ -10,7 +10,7 @@ from pygpukit._naming import name_all
 from pygpukit._native import GPUArray, safe_repr
 from pygpukit.core.arguments import is_whole, require_arrays
 from pygpukit.core.errors import AxisError, InvalidIndexError, InvalidValueError
-from pygpukit.ops.conversion import asarray
+from pygpukit.ops.conversion import as_operands, asarray
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> GPUArray
     count = x.shape[at]
     places, is_scalar = _places("insert", obj, count, x.device)
     front = _native.moveaxis(x, at, 0)
-    new = _native.astype(asarray(values, device=x.device), x.dtype)
+    new = _native.astype(as_operands(values, x)[0], x.dtype)
     num_new = places.size
     if num_new == 1:  # one index takes as many values as there are
         new = _native.reshape(new, (1,) * (x.ndim - new.ndim) + new.shape)
@@ -154,7 +154,7 @@ def fill_diagonal(a: GPUArray, val: Any, wrap: bool = False) -> None:
         raise InvalidValueError(f"fill_diagonal: a has shape {a.shape}, expected 2 axes or more")
     if a.ndim > 2 and len(set(a.shape)) > 1:
         raise InvalidValueError(f"fill_diagonal: a has shape {a.shape}, expected equal sizes")
-    value = asarray(val, device=a.device)
+    value = as_operands(val, a)[0]
     if a.ndim > 2:
         line = _native.arange(a.shape[0], 0, 1, "int64", a.device)
         a[(line,) * a.ndim] = _repeated(value, a.shape[0])
@@ -182,7 +182,7 @@ def putmask(a: GPUArray, mask: Any, values: Any) -> None:
             f"putmask: mask and data must be the same size, but they have {chosen.size} and "
             f"{a.size} elements"
         )
-    new = asarray(values, device=a.device)
+    new = as_operands(values, a)[0]
     if new.size == 0:
         return
     new = _native.astype(new if new.ndim == 0 else resize(new, a.shape), a.dtype)

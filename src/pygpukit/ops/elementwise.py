@@ -5,7 +5,7 @@ from __future__ import annotations
 from pygpukit import _native
 from pygpukit._naming import name_all
 from pygpukit._native import GPUArray
-from pygpukit.core.arguments import array_argument, whole
+from pygpukit.core.arguments import array_argument, is_number, is_traced, whole
 from pygpukit.ops._declared import elementwise as _declared
 from pygpukit.ops._declared.elementwise import *  # noqa: F403
 
@@ -53,7 +53,8 @@ def clip(
     """x clamped to [min, max], elementwise; None means no limit. a_min, a_max: NumPy's names."""
     if a_min is not None or a_max is not None:
         min, max = _one_of("min", min, a_min), _one_of("max", max, a_max)
-    x = array_argument("clip", "x", x)
+    if not is_traced(x):
+        x = array_argument("clip", "x", x)
     min, max = _within_dtype(x, min, max)
     if min is not None and max is not None:
         return _native.clip(x, min, max, out=out)
@@ -94,12 +95,14 @@ def clamp(a: GPUArray, min_val: Any, max_val: Any) -> GPUArray:
 
 def round(x: _ArrayLike | complex, /, decimals: int = 0, out: GPUArray | None = None) -> GPUArray:
     """x rounded to `decimals` places, ties to even; integers change only if it is negative."""
-    if isinstance(x, (int, float, complex)):
+    if is_number(x):
         x = _native.from_numpy(x)
     x = array_argument("round", "x", x)
     decimals = whole("round", "decimals", decimals, -(2**31), 2**31 - 1)
     if decimals == 0:
         return _native.rint(x, out=out)
+    if x.dtype.name.startswith("complex"):
+        return _round_parts(x, decimals, out)
     is_integer = x.dtype.name.lstrip("u").startswith("int")
     if is_integer and decimals > 0:
         return _native.positive(x, out=out)
@@ -110,6 +113,14 @@ def round(x: _ArrayLike | complex, /, decimals: int = 0, out: GPUArray | None = 
         rounded = _native.divide(_native.rint(_native.multiply(x, scale)), scale)
     if is_integer:
         rounded = _native.astype(rounded, x.dtype)
+    return rounded if out is None else _native.positive(rounded, out=out)
+
+
+def _round_parts(x: GPUArray, decimals: int, out: GPUArray | None) -> GPUArray:
+    """Each part by itself: the product of an infinite part and a number is NaN in both."""
+    rounded = _native.empty(x.shape, x.dtype, device=x.device)
+    round(x.real, decimals, rounded.real)
+    round(x.imag, decimals, rounded.imag)
     return rounded if out is None else _native.positive(rounded, out=out)
 
 
@@ -149,7 +160,7 @@ def divmod(x1: Operand, x2: Operand, /) -> tuple[GPUArray, GPUArray]:
 
 
 def nan_to_num(
-    x: _ArrayLike,
+    x: _ArrayLike | complex,
     /,
     copy: bool = True,
     nan: float = 0.0,
@@ -164,6 +175,8 @@ def nan_to_num(
     """
     if not copy and out is None and isinstance(x, GPUArray):
         out = x
+    if is_number(x):
+        x = _native.from_numpy(x)
     x = array_argument("nan_to_num", "x", x)
     name = x.dtype.name
     if name == "bool" or "int" in name:

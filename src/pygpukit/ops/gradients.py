@@ -8,7 +8,7 @@ from pygpukit import _native
 from pygpukit._naming import name_all
 from pygpukit._native import GPUArray
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
-from pygpukit.ops.conversion import asarray
+from pygpukit.ops.conversion import as_operands, asarray
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,7 @@ def _steps(x: GPUArray, given: tuple[Any, ...], axes: tuple[int, ...]) -> list[A
         if _is_number(step):
             steps.append(step)
             continue
-        points = asarray(step, device=x.device)
+        points = as_operands(step, x)[0]
         if points.ndim != 1 or points.size != x.shape[at]:
             raise InvalidValueError(
                 f"gradient: coordinates of shape {points.shape} for axis {at} of shape {x.shape}"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from numbers import Number
 from operator import index
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._naming import name_all
 from pygpukit._native import GPUArray, safe_repr
-from pygpukit.core.arguments import array_argument, is_whole
+from pygpukit.core.arguments import array_argument, is_number, is_whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.ops._declared import joining as _declared
 from pygpukit.ops._declared.joining import *  # noqa: F403
@@ -57,7 +56,7 @@ def _all_arrays(arrays: Sequence[Any], op: str) -> Sequence[GPUArray]:
     beside = next((x for x in arrays if isinstance(x, GPUArray)), None)
     found = []
     for n, x in enumerate(arrays):
-        if isinstance(x, (int, float, complex)) and beside is not None:
+        if beside is not None and is_number(x):
             x = [x]  # as in NumPy, a number is an array of one element
         found.append(array_argument(op, f"arrays[{n}]", x, beside))
     return found
@@ -66,11 +65,11 @@ def _all_arrays(arrays: Sequence[Any], op: str) -> Sequence[GPUArray]:
 def append(x: _ArrayLike, /, values: Any, axis: int | None = None) -> GPUArray:
     """A new array with values after x; without an axis both are flattened."""
     for name, part in (("x", x), ("values", values)):
-        if axis is not None and isinstance(part, Number):
+        if axis is not None and is_number(part):
             raise InvalidValueError(
                 f"append: {name} is {safe_repr(part)}, expected an array, as axis is given"
             )
-    arrays = [[part] if isinstance(part, Number) else part for part in (x, values)]
+    arrays = [[part] if is_number(part) else part for part in (x, values)]
     return _native.concat_as("append", arrays, axis)
 
 

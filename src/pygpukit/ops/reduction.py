@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from pygpukit import _native
 from pygpukit._naming import name_all
+from pygpukit._native import GPUArray
 from pygpukit.core.arguments import array_argument, require_arrays
 from pygpukit.ops._declared import reduction as _declared
 from pygpukit.ops._declared.reduction import *  # noqa: F403
 
 if TYPE_CHECKING:
-    from pygpukit._native import GPUArray, _ArrayLike
+    from pygpukit._native import _ArrayLike
 
     Axis = int | tuple[int, ...] | None
 
@@ -43,7 +44,7 @@ def average(
     ``weights`` has the shape of x, or is 1-d with the length of the one axis given.
     ``returned=True`` also returns the sums of the weights.
     """
-    x = array_argument("average", "x", x)
+    x = array_argument("average", "x", x, weights if isinstance(weights, GPUArray) else None)
     if weights is None:
         mean = _native.mean(x, axis, keepdims=keepdims)
         if not returned:
@@ -64,10 +65,11 @@ def average(
         shape = [1] * x.ndim
         shape[axis] = weights.shape[0]
         weights = _native.broadcast_to(_native.reshape(weights, tuple(shape)), x.shape)
-    dtype = None if _is_inexact(x) or _is_inexact(weights) else "float64"
+    operands = (x, weights) if _is_inexact(x) else (x, weights, "float64")
+    dtype = _native.result_type(*operands)
     total = _native.sum(weights, axis, dtype=dtype, keepdims=keepdims)
-    weighted = _native.sum(_native.multiply(x, weights), axis, dtype=dtype, keepdims=keepdims)
-    mean = _native.divide(weighted, total)
+    products = _native.multiply(x, weights, dtype=dtype)
+    mean = _native.divide(_native.sum(products, axis, keepdims=keepdims), total)
     return (mean, total) if returned else mean
 
 

@@ -52,14 +52,13 @@ def diff(
 
 def _joined(part: Any, x: GPUArray, axis: int) -> GPUArray:
     """What diff joins to x: an array, or a number as a slice of x's shape."""
-    from pygpukit.ops.conversion import asarray
+    from pygpukit.ops.conversion import as_operands
 
-    if not isinstance(part, _native.GPUArray):
-        part = asarray(part, device=x.device)
-    if part.ndim > 0:
-        return part  # type: ignore[no-any-return]
+    array = as_operands(part, x)[0]
+    if array.ndim > 0:
+        return array
     shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-    return _native.broadcast_to(part, shape)
+    return _native.broadcast_to(array, shape)
 
 
 __all__ = ["diff"]

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._naming import name_all
-from pygpukit.core.arguments import array_argument
+from pygpukit.core.arguments import array_argument, is_number
+from pygpukit.ops.conversion import device_beside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,12 +32,16 @@ def searchsorted(
     return _native.searchsorted(x1, as_operand(x2, x1), side=side, sorter=sorter)
 
 
-def digitize(x: _ArrayLike, bins: GPUArray | Sequence[Any], right: bool = False) -> GPUArray:
+def digitize(
+    x: _ArrayLike | complex, bins: GPUArray | Sequence[Any], right: bool = False
+) -> GPUArray:
     """The index of the bin of each element: bins[i - 1] <= x < bins[i].
 
     right=True: bins[i - 1] < x <= bins[i]. Reversed for descending bins. An array of
     bins must be monotonic (unchecked); a sequence is checked.
     """
+    if is_number(x):
+        x = _native.from_numpy(x, device=device_beside(bins))
     x = array_argument("digitize", "x", x)
     if not isinstance(bins, _native.GPUArray):
         import numpy as np
@@ -56,9 +61,12 @@ def as_array(value: Any, like: GPUArray) -> GPUArray:
 
 
 def as_operand(value: Any, like: GPUArray) -> Any:
-    """A Python number as an array of `like`'s dtype, where that has the number's kind."""
+    """A Python number as an array of `like`'s dtype, where that has the number's kind.
+
+    NumPy scalars keep their dtype; what is no number is returned as it is.
+    """
     if type(value) not in (bool, int, float, complex):
-        return value
+        return _native.from_numpy(value, device=like.device) if is_number(value) else value
     dtype = like.dtype.name
     kind = ("bool", "int", "float", "complex").index(type(value).__name__)
     if kind > _kind_of(dtype):

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._naming import name_all
-from pygpukit._native import safe_repr
+from pygpukit._native import GPUArray, safe_repr
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
-from pygpukit.ops.conversion import as_operands, asarray, device_beside
+from pygpukit.ops.conversion import array_beside, as_operands, asarray, device_beside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from pygpukit._native import GPUArray
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> GPUArray:
@@ -33,8 +31,9 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
                 f"select: invalid entry {n} in condlist: should be boolean, is {c.dtype}"
             )
     device = conditions[0].device
-    choices = [_operand(c, device) for c in choicelist]
-    fallback = _operand(default, device)
+    arrays = [c for c in (*choicelist, default) if isinstance(c, GPUArray)]
+    choices = [_operand(c, arrays, device) for c in choicelist]
+    fallback = _operand(default, arrays, device)
     dtype = _native.result_type(*choices, fallback)
     shape = _native.broadcast_shapes(
         *(c.shape for c in conditions), *(getattr(c, "shape", ()) for c in (*choices, fallback))
@@ -45,9 +44,11 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     return _native.astype(result, dtype, False)
 
 
-def _operand(value: Any, device: str) -> Any:
+def _operand(value: Any, arrays: list[GPUArray], device: str | None) -> Any:
     """Python numbers as they are, which are weak in promotion."""
-    return value if type(value) in (bool, int, float, complex) else asarray(value, device=device)
+    if type(value) in (bool, int, float, complex):
+        return value
+    return array_beside(value, arrays) if arrays else asarray(value, device=device)
 
 
 def choose(a: Any, choices: Any, out: GPUArray | None = None, mode: str = "raise") -> GPUArray:

@@ -79,10 +79,11 @@ def unique(
     whatever `sorted` says.
     """
     if axis is not None:
-        from pygpukit.ops._unique_slices import unique_slices
-
         x = array_argument("unique", "x", x)
-        return unique_slices(x, axis, return_index, return_inverse, return_counts)
+        if x.ndim != 1 or axis not in (0, -1):  # slices of a vector are its elements
+            from pygpukit.ops._unique_slices import unique_slices
+
+            return unique_slices(x, axis, return_index, return_inverse, return_counts)
     found = _native.unique(x, return_index, return_inverse, return_counts, equal_nan, "unique")
     results = tuple(result for result in found if result is not None)
     return results if len(results) > 1 else results[0]

@@ -165,7 +165,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> GPUArray:
     for name, given, at in (("to_begin", to_begin, 0), ("to_end", to_end, len(parts) + 1)):
         if given is None:
             continue
-        value = _native.reshape(asarray(given, device=flat.device), (-1,))
+        value = _native.reshape(as_operands(given, flat)[0], (-1,))
         if not _native.can_cast(value.dtype, flat.dtype, "same_kind"):
             raise InvalidTypeError(
                 f"ediff1d: {name} has dtype {value.dtype}, which does not fit {flat.dtype}"

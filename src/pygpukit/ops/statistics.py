@@ -51,8 +51,8 @@ def cov(
     count = rows.shape[1]
     if ddof is None:
         ddof = 0 if bias else 1
-    times = _observation_weights("fweights", fweights, count, x.device)
-    shares = _observation_weights("aweights", aweights, count, x.device)
+    times = _observation_weights("fweights", fweights, rows)
+    shares = _observation_weights("aweights", aweights, rows)
     if times is None and shares is None:
         centred = _native.subtract(rows, _native.mean(rows, 1, keepdims=True))
         scale: Any = (
@@ -78,10 +78,11 @@ def _products(left: GPUArray, right: GPUArray) -> GPUArray:
     return _native.matmul(left, _native.ascontiguousarray(transposed))
 
 
-def _observation_weights(name: str, given: Any, count: int, device: str) -> GPUArray | None:
+def _observation_weights(name: str, given: Any, rows: GPUArray) -> GPUArray | None:
     if given is None:
         return None
-    weights = asarray(given, device=device)
+    count = rows.shape[1]
+    weights = as_operands(given, rows)[0]
     if weights.shape != (count,):
         raise InvalidValueError(
             f"cov: {name} has shape {weights.shape}, expected ({count},), one for each observation"
@@ -95,7 +96,7 @@ def _rows(x: GPUArray, dtype: Any, rowvar: bool) -> GPUArray:
     matrix = _native.astype(x, dtype, False)
     if x.ndim < 2:
         return _native.reshape(matrix, (1, -1))
-    return matrix if rowvar or x.shape[0] == 1 else _native.transpose(matrix)
+    return matrix if rowvar else _native.transpose(matrix)
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> GPUArray:

@@ -54,7 +54,9 @@ def matvec(x1: Any, x2: Any, /) -> GPUArray:
 def vecmat(x1: Any, x2: Any, /) -> GPUArray:
     """Conjugated vectors times matrices."""
     vector, matrix = _two("vecmat", x1, x2, 1, 2)
-    row = _native.expand_dims(_native.conj(vector), -2)
+    if vector.dtype.name.startswith("complex"):  # conj of bool is int8
+        vector = _native.conj(vector)
+    row = _native.expand_dims(vector, -2)
     return _native.squeeze(_native.matmul(row, matrix), -2)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from pygpukit import _native
 from pygpukit._native import DataType, GPUArray, safe_repr
+from pygpukit.core.arguments import is_number
+from pygpukit.ops._fusion.numbers import Constant, check_constant, constant, limits
 
 _CUDA_TYPES = {
     "bool": "bool",
@@ -122,6 +124,7 @@ class Expr:
 
     __slots__ = ("_arrays", "_columns", "_dtype", "_name", "_trace", "_weak")
     __hash__ = None  # type: ignore[assignment]
+    __array_ufunc__ = None  # operators of NumPy's scalars are left to this class
 
     def __init__(
         self,
@@ -226,6 +229,7 @@ class Trace:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.uses: list[RowUse] = []
+        self.limits: set[tuple[str, int, int]] = set()  # of integers given at the call
 
     @property
     def row_dtype(self) -> DataType | None:
@@ -236,14 +240,15 @@ class Trace:
         exact = [use for use in rows if use.op not in REDUCTIONS]
         return (exact or rows)[0].dtype if rows else None
 
-    def drop_unused(self, result: Expr) -> None:
-        """Keeps only what the result is computed from."""
+    def drop_unused(self, result: Expr) -> set[str]:
+        """Keeps only what the result is computed from; returns the names."""
         needed = {result._name}
         for node in reversed(self.nodes):
             if node.name in needed:
                 needed.update(node.operands)
         self.nodes = [node for node in self.nodes if node.name in needed]
         self.uses = [use for use in self.uses if use.value in needed]
+        return needed
 
     def new_name(self, letter: str) -> str:
         return f"{letter}{len(self.nodes)}"
@@ -259,34 +264,49 @@ class Trace:
         self.nodes.append(Value(name, dtype, text, names, columns))
         return Expr(self, name, dtype, columns, arrays)
 
-    def _operand(self, operand: Any, common: DataType) -> str:
+    def _operand(self, operand: Expr | Constant, common: DataType) -> str:
         stored = cuda_type(common)
         if isinstance(operand, Expr):
-            if operand._weak is None:
-                return f"convert<Compute<{stored}>>({operand._name})"
             value = operand._name
+            typed = operand._weak is None
         else:
-            value = literal(operand)
+            value = literal(operand.value)
+            typed = operand.dtype is not None
+            if operand.dtype is not None:
+                value = f"convert<{cuda_type(operand.dtype)}>({value})"
+        if typed:
+            return f"convert<Compute<{stored}>>({value})"
         return f"to_compute(convert<{stored}>({value}))"
 
-    def apply(self, op: str, operands: tuple[Any, ...]) -> Expr:
-        for operand in operands:
-            if not isinstance(operand, (Expr, bool, int, float, complex)):
+    def _check_numbers(
+        self, op: str, operands: tuple[Expr | Constant, ...], common: DataType
+    ) -> None:
+        for position, operand in enumerate(operands):
+            if isinstance(operand, Constant):
+                check_constant(op, position, operand, common)
+            elif type(operand._weak) is int:
+                allowed = limits(op, position, common)
+                if allowed is not None:
+                    self.limits.add((operand._name, *allowed))
+
+    def apply(self, op: str, given: tuple[Any, ...]) -> Expr:
+        for operand in given:
+            if not isinstance(operand, Expr) and not is_number(operand):
                 kind = "a GPUArray" if isinstance(operand, GPUArray) else safe_repr(operand)
                 raise TypeError(
                     f"fuse: {op} got {kind}; arrays used by a fused function must be its arguments"
                 )
-        typed = tuple(
-            (x._dtype if x._weak is None else x._weak) if isinstance(x, Expr) else x
-            for x in operands
-        )
-        if not any(isinstance(x, DataType) for x in typed):
+        arrays = [x._dtype for x in given if isinstance(x, Expr) and x._weak is None]
+        if not arrays:
             raise TypeError(f"fuse: {op} has only numbers as operands; one must be an array")
+        operands = tuple(x if isinstance(x, Expr) else constant(op, x, arrays) for x in given)
+        typed = tuple(_type_of(x) for x in operands)
         common, result, functor = _native.elementwise_types(op, typed)
+        self._check_numbers(op, operands, common)
         values = [self._operand(x, common) for x in operands]
         if op == "where":  # the condition is a truth value, whatever the others are
             condition = operands[0]
-            flag = condition._name if isinstance(condition, Expr) else literal(condition)
+            flag = condition._name if isinstance(condition, Expr) else literal(condition.value)
             values[0] = f"convert<Compute<{cuda_type(common)}>>(convert<bool>({flag}))"
         call = f"{functor}::run<{cuda_type(common)}>({', '.join(values)})"
         expressions = tuple(x for x in operands if isinstance(x, Expr))
@@ -294,3 +314,10 @@ class Trace:
 
     def cast(self, value: Expr, dtype: DataType) -> Expr:
         return self.value(dtype, f"convert<{cuda_type(dtype)}>({value._name})", (value,))
+
+
+def _type_of(operand: Expr | Constant) -> Any:
+    """As elementwise_types() takes it: a dtype, or a number of the kind."""
+    if isinstance(operand, Expr):
+        return operand._dtype if operand._weak is None else operand._weak
+    return operand.value if operand.dtype is None else operand.dtype
