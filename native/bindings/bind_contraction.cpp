@@ -6,6 +6,7 @@
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/op_function.h"
+#include "bindings/operand.h"
 #include "bindings/products.h"
 #include "core/promote.h"
 #include "ops/elementwise/fill.h"
@@ -59,17 +60,18 @@ Array tensordot(const Arguments& args) {
   return ops::tensordot(x1, x2, axes1, axes2);
 }
 
-// An array, a list, or a number: a 0-d array of the dtype it takes beside `other`.
+// An array, a list, or a number: a 0-d array of its own dtype, or that it takes beside `other`.
 Array pair_operand(const Arguments& args, int number, PyObject* other) {
-  const auto scalar = is_array(args[number].ptr()) || is_list(args[number].ptr())
-                          ? std::nullopt
-                          : scalar_from_python(args[number], args.op());
-  if (!scalar) return args.array_like(number);
-  if (!is_array(other))
-    return ops::full({}, *scalar, default_dtype(*scalar), default_device(), args.op());
-  const Array& beside = array_of(other);
-  const DType dtype = promote_scalar(beside.dtype(), *scalar, args.op());
-  return ops::full({}, *scalar, dtype, beside.device(), args.op());
+  PyObject* given = args[number].ptr();
+  const auto found =
+      is_array(given) || is_list(given) ? std::nullopt : operand_from_python(given, args.op());
+  if (!found) return args.array_like(number);
+  const bool beside = is_array(other);
+  const DType dtype = found->dtype ? *found->dtype
+                      : beside ? promote_scalar(array_of(other).dtype(), found->scalar, args.op())
+                               : default_dtype(found->scalar);
+  const Device device = beside ? array_of(other).device() : default_device();
+  return ops::full({}, found->scalar, dtype, device, args.op());
 }
 
 using PairFunction = Array (*)(const Array&, const Array&);

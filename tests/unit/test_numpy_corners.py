@@ -450,3 +450,25 @@ def test_lists_beside_float64_are_float64(call: Callable[..., Any]) -> None:
     np.testing.assert_allclose(ours.to_numpy(), theirs, rtol=1e-14)
     assert gp.vstack([[0.1], gp.ones(1)]).dtype == "float32"
     assert gp.convolve(gp.ones(3), [0.1]).dtype == "float32"
+
+
+def test_nan_is_left_out_before_a_cast_to_integers() -> None:
+    host = np.array([[1.5, np.nan, 3.0], [np.nan, np.nan, -2.25]])
+    x = gp.asarray(host)
+    for op in ("nansum", "nanprod", "nancumsum", "nancumprod"):
+        for dtype in ("int64", "int8", "bool"):
+            clean = np.where(np.isnan(host), 1.0 if "prod" in op else 0.0, host)
+            want = getattr(np, op.replace("nan", ""))(clean.astype(dtype), axis=1, dtype=dtype)
+            got = getattr(gp, op)(x, axis=1, dtype=dtype)
+            np.testing.assert_array_equal(got.to_numpy(), want, err_msg=f"{op} {dtype}")
+
+
+def test_numpy_scalars_keep_their_dtype_in_products() -> None:
+    small = np.array([1, 2], "int8")
+    for op in ("dot", "inner", "outer", "vdot", "kron"):
+        for scalar in (np.float16(2), np.int64(200), np.float32(0.5)):
+            got, want = getattr(gp, op)(gp.asarray(small), scalar), getattr(np, op)(small, scalar)
+            assert str(got.dtype) == str(want.dtype), (op, scalar)
+            np.testing.assert_array_equal(got.to_numpy(), want, err_msg=f"{op} {scalar!r}")
+    single = np.array([1, 2], "float32")
+    assert str(gp.dot(np.float64(2.5), gp.asarray(single)).dtype) == "float64"

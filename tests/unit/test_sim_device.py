@@ -217,3 +217,26 @@ for pivot in (40, -40):  # no row: swaps nothing, and touches nothing else
     close(gp.linalg.lu_solve((gp.eye(5), pivots), gp.from_numpy(right)), right)
 """
     )
+
+
+def test_wider_results_and_infinities_as_on_the_cpu() -> None:
+    run(
+        """
+host = array(3, 700) + 1000
+x, cpu = gp.from_numpy(host), gp.from_numpy(host, device="cpu")
+for op in ("var", "std", "nanvar", "nanmean", "mean", "sum", "nansum"):
+    for dtype in ("float64", None):
+        for axis in (0, 1, None):
+            got, want = (getattr(gp, op)(a, axis=axis, dtype=dtype) for a in (x, cpu))
+            assert got.dtype == want.dtype
+            close(got, want.to_numpy(), 1e-12 if dtype else 1e-4)
+z = array(50).astype("c8") * 1j
+close(gp.var(gp.from_numpy(z), dtype="complex128"), np.var(z.astype("c16")), 1e-12)
+inf, nan = np.inf, np.nan
+parts = [1.0, -1.0, 0.0, -0.0, inf, -inf, nan]
+values = np.array([complex(a, b) for a in parts for b in parts], "c8")
+np.testing.assert_array_equal(
+    gp.sign(gp.from_numpy(values)).to_numpy(), gp.sign(gp.from_numpy(values, device="cpu")).to_numpy()
+)
+"""
+    )

@@ -159,8 +159,12 @@ struct Sign {
   template <class T, class C>
   static __device__ __forceinline__ C run(C x) {
     if constexpr (kIsComplex<C>) {
+      using R = decltype(x.re);
       const auto magnitude = c_abs(x);
       if (magnitude == 0) return x;
+      if (isinf(x.re) != isinf(x.im) && x.re == x.re && x.im == x.im)
+        return {isinf(x.re) ? copysign(R(1), x.re) : R(0),
+                isinf(x.im) ? copysign(R(1), x.im) : R(0)};
       return {x.re / magnitude, x.im / magnitude};
     } else if constexpr (kIsFloat<C>) {
       return x != x ? x : x > C(0) ? C(1) : x < C(0) ? C(-1) : C(0);

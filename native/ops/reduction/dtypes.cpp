@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "core/promote.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/reduction/variants.h"
 
 namespace gpk::ops::reduction {
@@ -25,6 +26,12 @@ bool reads_directly(DType in, DType result) {
   const ResultClass from = class_of(in);
   const ResultClass to = class_of(result);
   return from == to || (from == ResultClass::kInteger && to == ResultClass::kReal);
+}
+
+Array before_cast(const Array& x, DType result, bool product) {
+  if (class_of(result) != ResultClass::kInteger || class_of(x.dtype()) == ResultClass::kInteger)
+    return x;
+  return where(isnan(x), Scalar(product), x);
 }
 
 }  // namespace gpk::ops::reduction

@@ -17,4 +17,8 @@ DType fold_dtype(DType in, std::optional<DType> asked);
 // cast first: the class goes down, or becomes complex.
 bool reads_directly(DType in, DType result);
 
+// What a fold that leaves NaN out reads: where the cast to `result` would give NaN a value, `x`
+// with the fold's identity in its place.
+Array before_cast(const Array& x, DType result, bool product);
+
 }  // namespace gpk::ops::reduction

@@ -26,11 +26,14 @@ Variant choose(const ReduceWork& work, DType in, DType out, const ReducePlan& pl
 // what they add up in, or of another class.
 bool is_exact(const ReduceWork& work, DType in, DType out) {
   if (!jit::jit_available() || !exact_value(work.functor, in)) return false;
+  const bool wider = in != out && (out == DType::kFloat64 || out == DType::kComplex128);
+  if (work.functor == Functor::kVar || work.functor == Functor::kNanMean)
+    return class_of(in) == ResultClass::kInteger || !wider || in == DType::kComplex128;
   if (work.functor != Functor::kSum && work.functor != Functor::kProd) return true;
   if (class_of(in) == ResultClass::kInteger)
     return class_of(out) == ResultClass::kInteger ||
            (work.mode == FinishMode::kMean && info(in).bits < 64);
-  return !(out == DType::kFloat64 && in != out) && !(out == DType::kComplex128 && in != out);
+  return !wider;
 }
 
 // For more dimensions than kernels take: the reduced axes last, everything contiguous.

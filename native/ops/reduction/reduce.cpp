@@ -164,10 +164,12 @@ Array reduce(OpId op, const Array& x, const ReduceOptions& options) {
   const Array out = options.out ? *options.out : Array::empty(shape, dtype, x.device(), row.name);
   if (out.size() == 0) return out;
   const Array target = without_axes(out, axes, options.keepdims);
+  const Array elements =
+      row.skip_nan && is_fold(row) ? before_cast(x, dtype, row.functor == Functor::kProd) : x;
   if (x.device().is_cuda()) {
-    run_on_gpu(row, x, axes, dtype, target, options.correction);
+    run_on_gpu(row, elements, axes, dtype, target, options.correction);
   } else {
-    run_on_cpu(cpu_call(row, x, axes, dtype, target, options.correction));
+    run_on_cpu(cpu_call(row, elements, axes, dtype, target, options.correction));
   }
   return out;
 }

@@ -68,7 +68,8 @@ Array scan(OpId id, const Array& x, const ScanOptions& options) {
   int along = x.ndim() == 0 || !options.axis ? 0 : normalize_axis(*options.axis, x.ndim(), op);
   if (options.include_initial) ++shape[along];
   if (options.out) check_out(*options.out, shape, dtype, x.device(), op);
-  const Array row = scanned(op, x, options.axis, along);
+  const Array elements = which.skip_nan ? before_cast(x, dtype, which.product) : x;
+  const Array row = scanned(op, elements, options.axis, along);
   const Array out = options.out ? *options.out : Array::empty(shape, dtype, x.device(), op);
   if (out.size() == 0) return out;
   if (x.device().is_cuda()) {
