@@ -54,11 +54,11 @@ void Scheduler::check_new(const TaskSpec& spec) const {
   if (spec.memory_bytes == 0) return;
   const std::size_t capacity = ledger_->capacity_bytes(spec.account);
   if (spec.memory_bytes > capacity)
-    throw Error(Error::Kind::kMemory,
-                cat("Scheduler: task requests ", bytes_text(spec.memory_bytes), " (",
-                    spec.memory_bytes, " bytes), ",
-                    spec.account.empty() ? "it" : cat("account '", spec.account, '\''),
-                    " can never have more than ", bytes_text(capacity)));
+    throw Error(
+        Error::Kind::kMemory,
+        cat("Scheduler: task requests ", bytes_text(spec.memory_bytes), " (", spec.memory_bytes,
+            " bytes), ", spec.account.empty() ? "it" : cat("account '", spec.account, '\''),
+            " can never have more than ", bytes_text(capacity)));
 }
 
 TaskRecord& Scheduler::insert(TaskSpec&& spec, SharePpb bandwidth_ppb) {

@@ -122,10 +122,9 @@ void record_launch(const KernelLaunch& launch, const LaunchResult& result,
   ++num_alike;
   if (!kept().json.empty()) kept().json += ',';
   kept().json += cat("{\"kernel\":", json_string(readable(launch.kernel->name())),
-                     ",\"module\":", launch.module->text_id,
-                     ",\"grid\":", list(launch.shape.grid), ",\"block\":", list(launch.shape.block),
-                     ",\"ok\":", result.ok, ",\"lane_ops\":", result.lane_ops,
-                     ",\"findings\":", array_of(result.findings),
+                     ",\"module\":", launch.module->text_id, ",\"grid\":", list(launch.shape.grid),
+                     ",\"block\":", list(launch.shape.block), ",\"ok\":", result.ok,
+                     ",\"lane_ops\":", result.lane_ops, ",\"findings\":", array_of(result.findings),
                      ",\"counts\":", array_of(result.counts), trace_of(result.trace, options), '}');
 }
 
