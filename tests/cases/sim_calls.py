@@ -148,9 +148,9 @@ def packed(fmt: str, m: int, dtype: str = "bfloat16", **options: Any) -> None:
     run_quantize.run_linear(format_, m, (32, 256), dtype)
 
 
-def packed_gemm(fmt: str) -> None:
-    w = gp.quantize(gp.from_numpy(quantize.weights((40, 264), "bfloat16")), fmt)
-    x = gp.from_numpy(quantize.weights((70, 264), "bfloat16", 5))
+def packed_gemm(fmt: str, k: int = 264) -> None:
+    w = gp.quantize(gp.from_numpy(quantize.weights((40, k), "bfloat16")), fmt)
+    x = gp.from_numpy(quantize.weights((70, k), "bfloat16", 5))
     call = partial(gp.linear, x, w)
     got = run_quantize.host(with_matmul_plan(call, chosen(call, "packed_gemm(kernel=2")))
     host, numbers = run_quantize.host(x), run_quantize.host(w.dequantize("float32"))

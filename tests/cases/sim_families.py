@@ -283,6 +283,7 @@ CASES = (
     Case("quantize", "block", partial(packed, "fp8", 3, block=True)),
     Case("quantize", "gemm int4", partial(packed_gemm, "int4")),
     Case("quantize", "gemm fp8", partial(packed_gemm, "fp8")),
+    Case("quantize", "gemm, one tile", partial(packed_gemm, "int4", 64)),
     Case("quantize", "block scaled", block_scaled, sm=90),
     *(
         Case("quantize", f"{kind}input {fmt}", partial(quantized_input, fmt, plan), sm=sm)

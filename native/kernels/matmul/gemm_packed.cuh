@@ -185,6 +185,8 @@ struct GemmPacked {
       __syncthreads();  // tile + 1 has arrived, this tile is dense, the others are free
       feed.load(args, packed, write);
       const unsigned next = read == last ? shared : read + kStageBytes;
+      // The last tile has no next one: it is unpacked again, to where nobody reads.
+      const unsigned source = tile + 1 < num_tiles ? next : read;
       const int side = tile % 2;
       unsigned char* const other = memory + kRingBytes + (1 - side) * Dense::kBytes;
       const unsigned dense = shared + kRingBytes + static_cast<unsigned>(side) * Dense::kBytes;
@@ -195,7 +197,7 @@ struct GemmPacked {
         typename Gemm::Step fragments;
         from_x.load(fragments.a, read, step);
         from_w.load(fragments.b, dense, step);
-        if (step < kPieces) dequantise(next + LayoutX::kBytes, other, scales, table, step);
+        if (step < kPieces) dequantise(source + LayoutX::kBytes, other, scales, table, step);
         fragments.multiply(acc);
       }
       write = read;
