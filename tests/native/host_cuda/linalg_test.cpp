@@ -135,6 +135,7 @@ void check_lu(int rows, int cols) {
   swap.cols = cols;
   swap.count = k;
   swap.first = 10;
+  swap.rows = rows;
   host_cuda::launch(2 * tiles, kLinalgThreads, [&] { swap_rows<T>(swap); });
   for (int b = 0; b < 2; ++b)
     for (int i = 0; i < rows; ++i)
@@ -236,6 +237,7 @@ TEST(Linalg, SwapRowsInChunks) {
   args.cols = 3;
   args.count = kRows;
   args.first = 10;
+  args.rows = kRows;
   host_cuda::launch(1, kLinalgThreads, [&] { swap_rows<double>(args); });
   EXPECT_EQ(a.data, want.data);
   args.backward = 1;
